@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import Scheduling
 
-from tests.processes import descriptions
+from tests.processes import service_models
 from tests.processes.signals import signals_kept
 from tests.processes.workers import SharedScheduling
 from tests.suite.tiers import mark_tiers
@@ -38,7 +38,7 @@ settings.register_profile(
 )
 settings.load_profile("singerlake")
 
-descriptions.share()
+service_models.share()
 
 # A shell has what it runs in the background ignore SIGINT, and what tests start would inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

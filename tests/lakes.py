@@ -15,9 +15,9 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.times import span
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.lake import Lake
-from singerlake.manifests.writing.uploads import Upload
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Spool, compress_member
+from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writing.writer import StreamWriter
 
 Line = bytes | Mapping[str, Any]
 """A whole message as bytes without newline, or a record to be put into a RECORD message."""

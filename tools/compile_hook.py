@@ -27,7 +27,7 @@ _MODULES = {
     "singerlake.format.lines._lines": "shared/singerlake/format/lines/_lines.c",
     "singerlake.format.lines._records": "shared/singerlake/format/lines/_records.c",
     "singerlake.format.lines._scanner": "shared/singerlake/format/lines/_scanner.c",
-    "singerlake.projections.formats.encode._rows": "shared/singerlake/projections/formats/encode/_rows.c",
+    "singerlake.tables.formats.encode._rows": "shared/singerlake/tables/formats/encode/_rows.c",
 }
 """Each with its source."""
 _INCLUDED = [
@@ -36,8 +36,8 @@ _INCLUDED = [
     "shared/singerlake/format/lines/_streams.h",
     "shared/singerlake/arrow/decode/_columns.h",
     "shared/singerlake/arrow/decode/_undeclared.h",
-    "shared/singerlake/projections/formats/encode/_columns.h",
-    "shared/singerlake/projections/formats/encode/_write.h",
+    "shared/singerlake/tables/formats/encode/_columns.h",
+    "shared/singerlake/tables/formats/encode/_write.h",
 ]
 _STABLE_SINCE = "0x030B0000"
 

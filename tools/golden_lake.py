@@ -25,12 +25,12 @@ from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lock_file import LockSettings
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.port import Loaded
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.lockfile import LockfileStore
+from singerlake.stores.port import Loaded
+from singerlake.stores.writing.writer import StreamWriter
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EXTRACTED = START + timedelta(milliseconds=1)

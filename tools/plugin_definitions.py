@@ -23,8 +23,8 @@ from typing import Any
 import click
 import yaml
 
-from singerlake.manifests.queued.settings import QUEUE_SETTINGS, URL
 from singerlake.settings import LAKE_ROOT, STORAGE_SETTINGS, STORE_SETTINGS
+from singerlake.stores.queued.settings import QUEUE_SETTINGS, URL
 
 ROOT = Path(__file__).resolve().parent.parent
 DISTRIBUTION = "singerlake"

@@ -22,11 +22,11 @@ from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
 from singerlake.storage.s3.storage import S3Settings
 from singerlake.storage.settings import together
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, ManifestStore, Pending
 
 SCHEMA = StreamSchema(schema={"type": "object", "properties": {"id": {"type": "integer"}}}, key_properties=("id",))
 VERSION = schema_hash(SCHEMA.schema)

@@ -20,10 +20,10 @@ from singerlake.adapters import open_storage
 from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, ManifestStore
 from singerlake.settings import StoreSettings
 from singerlake.storage.s3.storage import S3Settings
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, ManifestStore
 
 FEW = 1_000
 COMMITS = 200
@@ -98,8 +98,8 @@ def filled(stream: Stream, files: int) -> tuple[ManifestStore, Loaded]:
 
 
 def _fill_dynamodb(stream: Stream, files: int) -> None:
-    from singerlake.manifests.dynamodb.client import DynamoTable
-    from singerlake.manifests.dynamodb.log import DynamoLog
+    from singerlake.stores.dynamodb.client import DynamoTable
+    from singerlake.stores.dynamodb.log import DynamoLog
 
     stores = stream.stores
     table = DynamoTable(stores.dynamodb_table, stream.s3, endpoint_url=stores.dynamodb_endpoint_url, clock=CLOCK)

@@ -19,9 +19,9 @@ from singerlake.format.state import fold
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, Position, SchemaVersion
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded
 from singerlake.storage.port import Storage
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded
 
 FILES = 1_000_000
 BOUND_MB = 1430

@@ -23,14 +23,14 @@ from singerlake.adapters import by_queue, open_storage
 from singerlake.clock import Backoff, random_id
 from singerlake.committer.of_lake import committer_of
 from singerlake.lake import Lake
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.place import StreamPlace
-from singerlake.manifests.port import Loaded, ManifestStore, Pending
-from singerlake.manifests.queued.settings import QueueSettings
-from singerlake.manifests.queued.sqs import SqsQueue
-from singerlake.manifests.queued.worker import Worker
 from singerlake.storage.s3.storage import S3Settings
 from singerlake.storage.settings import together
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.queued.settings import QueueSettings
+from singerlake.stores.queued.sqs import SqsQueue
+from singerlake.stores.queued.worker import Worker
 
 WRITERS, PROCESSES, THREADS = 64, 4, 4
 FAR = 0.03

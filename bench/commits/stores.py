@@ -174,9 +174,9 @@ def _simulated() -> Row:
 @contextmanager
 def _servers() -> Iterator[Servers]:
     """Both databases on this machine, each with a near and a far port."""
-    from singerlake.manifests.dynamodb.client import DynamoTable
-    from singerlake.manifests.dynamodb.tables import create_table
-    from singerlake.manifests.postgres.schema import create_schema
+    from singerlake.stores.dynamodb.client import DynamoTable
+    from singerlake.stores.dynamodb.tables import create_table
+    from singerlake.stores.postgres.schema import create_schema
     from tests.servers.dynamodb import dynamodb_server
     from tools.postgres import postgres_server
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from bench.commits.committing import CLOCK, transaction
 from singerlake.lake import Lake
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, ManifestStore
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, ManifestStore
 
 COMMITS = 200
 _WARM = 10

@@ -25,11 +25,11 @@ from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, Position, SchemaVersion
-from singerlake.manifests.publish import publish_manifest
-from singerlake.manifests.segments.objects import SegmentObjects
-from singerlake.manifests.segments.stored import SIZES
 from singerlake.singer_file import compress_member
 from singerlake.storage.port import Storage
+from singerlake.stores.publish import publish_manifest
+from singerlake.stores.segments.objects import SegmentObjects
+from singerlake.stores.segments.stored import SIZES
 
 MESSAGES = 10
 """Of each file."""

@@ -24,9 +24,9 @@ from bench.measure import Command, Row, paired
 from bench.readers.spark import _session, high_water, peak_of_workers
 from bench.tables import data
 from singerlake.lake import Lake
-from singerlake.projections.declaration.model import Format, Keep, TableDeclaration
 from singerlake.spark import read_table
 from singerlake.spark.tasks import ALL_AT_ONCE, SparkTasks
+from singerlake.tables.declaration.model import Format, Keep, TableDeclaration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -68,17 +68,17 @@ if TYPE_CHECKING:
     from singerlake.format.state.attached import Attached
     from singerlake.lake import Lake
     from singerlake.lock_file import LockSettings
-    from singerlake.manifests.atomic.commits import Commit
-    from singerlake.manifests.atomic.view import StreamView
-    from singerlake.projections.read import LakeTable
-    from singerlake.projections.run.python_api import ProjectedTable
     from singerlake.settings import StoreSettings
     from singerlake.singer_file import Block
     from singerlake.storage.azure.settings import AzureSettings
     from singerlake.storage.gcs.settings import GcsSettings
     from singerlake.storage.s3.settings import S3Settings
     from singerlake.storage.settings import StorageSettings
+    from singerlake.stores.atomic.commits import Commit
+    from singerlake.stores.atomic.view import StreamView
     from singerlake.stream import LakeStream
+    from singerlake.tables.read import LakeTable
+    from singerlake.tables.run.python_api import ProjectedTable
 
     __version__ = version("singerlake")
 
@@ -87,17 +87,17 @@ _FROM = {
     "AzureSettings": "singerlake.storage.azure.settings",
     "Block": "singerlake.singer_file",
     "Brought": "singerlake.format.decision",
-    "Commit": "singerlake.manifests.atomic.commits",
+    "Commit": "singerlake.stores.atomic.commits",
     "GcsSettings": "singerlake.storage.gcs.settings",
     "Lake": "singerlake.lake",
     "LakeStream": "singerlake.stream",
-    "LakeTable": "singerlake.projections.read",
+    "LakeTable": "singerlake.tables.read",
     "LockSettings": "singerlake.lock_file",
-    "ProjectedTable": "singerlake.projections.run.python_api",
+    "ProjectedTable": "singerlake.tables.run.python_api",
     "S3Settings": "singerlake.storage.s3.settings",
     "StorageSettings": "singerlake.storage.settings",
     "StoreSettings": "singerlake.settings",
-    "StreamView": "singerlake.manifests.atomic.view",
+    "StreamView": "singerlake.stores.atomic.view",
 }
 """Where what is no error comes from. Each is imported when it is first asked for: commands must start quickly."""
 

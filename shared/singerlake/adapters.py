@@ -11,30 +11,30 @@ from singerlake import open_file_lock
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
 from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.format import layout
-from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.log.objects import ObjectLog
-from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.place import StreamPlace
-from singerlake.manifests.port import Loaded, ManifestStore
-from singerlake.manifests.publish import published
-from singerlake.manifests.snapshots import SnapshotSettings
 from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.storage.port import Storage
 from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, GcsRoot, parse_root
 from singerlake.storage.settings import AnySettings, StorageSettings, together
+from singerlake.stores.lockfile import LockfileStore
+from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.port import Loaded, ManifestStore
+from singerlake.stores.publish import published
+from singerlake.stores.snapshots import SnapshotSettings
 
 if TYPE_CHECKING:
-    from singerlake.manifests.dynamodb.client import DynamoTable
-    from singerlake.manifests.dynamodb.marks import DynamoMarks
-    from singerlake.manifests.postgres.marks import PostgresMarks
-    from singerlake.manifests.postgres.settings import PostgresSettings
-    from singerlake.manifests.queued.sender import Sender
-    from singerlake.manifests.queued.settings import QueueSettings
-    from singerlake.manifests.queued.sqs import SqsQueue
     from singerlake.storage.clouds.driver import Driver
     from singerlake.storage.s3.settings import S3Settings
+    from singerlake.stores.dynamodb.client import DynamoTable
+    from singerlake.stores.dynamodb.marks import DynamoMarks
+    from singerlake.stores.postgres.marks import PostgresMarks
+    from singerlake.stores.postgres.settings import PostgresSettings
+    from singerlake.stores.queued.sender import Sender
+    from singerlake.stores.queued.settings import QueueSettings
+    from singerlake.stores.queued.sqs import SqsQueue
 
 MANIFEST_STORES = ("lockfile", "log", "dynamodb", "postgres", "merge")
 """The kinds of manifest store; the first is the default."""
@@ -123,8 +123,8 @@ def open_store(
         log = ObjectLog(storage, tap, stream, ids)
         return NumberedStore(kind, log, storage, tap, stream, clock, lake_id=known_lake_id, snapshots=snapshots)
     if kind == "merge":
-        from singerlake.manifests.merge.settings import MergeSettings
-        from singerlake.manifests.merge.store import MergeStore
+        from singerlake.stores.merge.settings import MergeSettings
+        from singerlake.stores.merge.store import MergeStore
 
         times = MergeSettings(stale=settings.merge_stale_seconds)
         return MergeStore(
@@ -145,11 +145,11 @@ def open_store(
     own_id = lake_id()
     tap_id = f"{own_id}/{layout.tap_segment(tap)}"
     if postgres is not None:
-        from singerlake.manifests.postgres.store import PostgresStore
+        from singerlake.stores.postgres.store import PostgresStore
 
         table_id = f"{tap_id}/{layout.stream_segment(stream)}"
         return PostgresStore(place, postgres, table_id=table_id, lake_id=own_id, snapshots=snapshots)
-    from singerlake.manifests.dynamodb.store import DynamoStore
+    from singerlake.stores.dynamodb.store import DynamoStore
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
     return DynamoStore(
@@ -168,16 +168,16 @@ def open_marks(
     """What says which state of each table of a lake is the newest, in the database of a manifest store of that kind.
     ``s3`` as in ``open_store``. Raises ``SettingError``, also where a driver is missing."""
     if kind == "postgres":
-        from singerlake.manifests.postgres.marks import PostgresMarks
+        from singerlake.stores.postgres.marks import PostgresMarks
 
         return PostgresMarks(_postgres(settings, s3), lake_id, clock)
-    from singerlake.manifests.dynamodb.marks import DynamoMarks
+    from singerlake.stores.dynamodb.marks import DynamoMarks
 
     return DynamoMarks(_table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock), lake_id)
 
 
 def _postgres(settings: StoreSettings, s3: S3Settings | None) -> PostgresSettings:
-    from singerlake.manifests.postgres.settings import PostgresSettings
+    from singerlake.stores.postgres.settings import PostgresSettings
 
     if not settings.postgres_url:
         raise SettingError(
@@ -210,7 +210,7 @@ def load_for_reader(store: ManifestStore, storage: Storage, key: str) -> Loaded 
     except (AccessDeniedError, SettingError) as error:
         if store.kind in ON_THE_LAKE:
             raise
-        from singerlake.manifests.dynamodb.items import with_setting
+        from singerlake.stores.dynamodb.items import with_setting
 
         raise with_setting(error) from error
 
@@ -221,14 +221,14 @@ def by_queue(
     """``store`` with its commits sent to a queue, if there is one. ``s3`` has the credentials."""
     if settings is None:
         return store
-    from singerlake.manifests.queued.store import QueuedStore
+    from singerlake.stores.queued.store import QueuedStore
 
     return QueuedStore(store, place, _sender(settings, s3, place.clock), lake_id=lake_id)
 
 
 def open_queue(settings: QueueSettings, s3: S3Settings | None, clock: Clock) -> SqsQueue:
     """A queue of commits. ``s3`` has the credentials."""
-    from singerlake.manifests.queued.sqs import SqsQueue
+    from singerlake.stores.queued.sqs import SqsQueue
 
     return SqsQueue(settings, s3, clock=clock)
 
@@ -236,7 +236,7 @@ def open_queue(settings: QueueSettings, s3: S3Settings | None, clock: Clock) -> 
 @lru_cache(maxsize=8)
 def _sender(settings: QueueSettings, s3: S3Settings | None, clock: Clock) -> Sender:
     """One for all streams of a lake: what one writer learns of the queue is true for all."""
-    from singerlake.manifests.queued.sender import Sender
+    from singerlake.stores.queued.sender import Sender
 
     return Sender(open_queue(settings, s3, clock), settings, clock)
 
@@ -244,6 +244,6 @@ def _sender(settings: QueueSettings, s3: S3Settings | None, clock: Clock) -> Sen
 @lru_cache(maxsize=8)
 def _table(name: str, s3: S3Settings | None, endpoint_url: str | None, clock: Clock) -> DynamoTable:
     """One client for all streams of a lake: making one takes longer than a commit."""
-    from singerlake.manifests.dynamodb.client import DynamoTable
+    from singerlake.stores.dynamodb.client import DynamoTable
 
     return DynamoTable(name, s3, endpoint_url=endpoint_url, clock=clock)

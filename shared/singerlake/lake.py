@@ -21,25 +21,25 @@ from singerlake.errors import (
 from singerlake.format import layout
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest
-from singerlake.maintenance.catalogue_file import CatalogueFile
-from singerlake.maintenance.engines.engine import Engine, Threads
-from singerlake.maintenance.root_file import RootFile
-from singerlake.manifests.atomic.commits import Commit, commits_of
-from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.view import StreamView, take_view
-from singerlake.projections.state.arbitrated import arbitrated
-from singerlake.projections.state.commit import tables as table_names
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Storage
 from singerlake.storage.probe import at_once, in_turn
 from singerlake.storage.settings import AnySettings, StorageSettings, together
+from singerlake.stores.atomic.commits import Commit, commits_of
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.atomic.view import StreamView, take_view
 from singerlake.stream import LakeStream
+from singerlake.tables.state.arbitrated import arbitrated
+from singerlake.tables.state.commit import tables as table_names
+from singerlake.upkeep.catalogue_file import CatalogueFile
+from singerlake.upkeep.root_file import RootFile
+from singerlake.work.engine import Engine, Threads
 
 if TYPE_CHECKING:
-    from singerlake.projections.read import LakeTable
-    from singerlake.projections.run.one_table import TableRunner
-    from singerlake.projections.run.python_api import ProjectedTable
-    from singerlake.projections.sql.port import SqlEngine
+    from singerlake.tables.read import LakeTable
+    from singerlake.tables.run.one_table import TableRunner
+    from singerlake.tables.run.python_api import ProjectedTable
+    from singerlake.tables.sql.port import SqlEngine
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class Lake:
     def table(self, name: str) -> LakeTable:
         """A table as it is now. Raises ``UnknownNameError`` listing those that are there. Needs
         ``pip install 'singerlake[arrow]'``."""
-        from singerlake.projections.read import LakeTable
+        from singerlake.tables.read import LakeTable
 
         return LakeTable.load(self.storage, name)
 
@@ -139,8 +139,8 @@ class Lake:
             >>> lake.table("users").to_arrow(columns=["name"]).read_all().to_pylist()
             [{'name': 'Ada'}, {'name': 'Grace'}]
         """
-        from singerlake.projections.run.python_api import declared_tables, project, raise_failed
-        from singerlake.projections.sql.port import KnowsSql
+        from singerlake.tables.run.python_api import declared_tables, project, raise_failed
+        from singerlake.tables.sql.port import KnowsSql
 
         declared = declared_tables(file, every=all)
         streams = {tap: self.streams(tap) for tap in self.require().taps()}
@@ -172,8 +172,8 @@ class Lake:
         """What brings tables up to their streams. ``engine`` gives what runs tasks on about so many bytes; None:
         threads of this process. ``sql`` gives what runs the statements of tables; None: nothing does. ``storage`` is
         that of ``tables_storage`` where tables are to be written, and not only planned."""
-        from singerlake.projections.run.one_table import TableRunner
-        from singerlake.projections.sql.port import without_spark
+        from singerlake.tables.run.one_table import TableRunner
+        from singerlake.tables.sql.port import without_spark
 
         return TableRunner(
             storage or self.storage,

@@ -31,15 +31,15 @@ from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Slice
 from singerlake.lock_file import LockSettings
-from singerlake.maintenance.rebuild.caches import use_manifest_store
-from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
-from singerlake.manifests.find_store import logged_kind, store_of
-from singerlake.manifests.log.objects import is_newest
-from singerlake.manifests.place import StreamPlace
-from singerlake.manifests.port import ManifestStore
-from singerlake.manifests.shared_states import read_manifest
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import Block, read_blocks
+from singerlake.stores.find_store import logged_kind, store_of
+from singerlake.stores.log.objects import is_newest
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.port import ManifestStore
+from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.writing.writer import StreamWriter
+from singerlake.upkeep.rebuild.caches import use_manifest_store
+from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
 
 if TYPE_CHECKING:
     import threading
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from singerlake.lake import Lake
-    from singerlake.manifests.queued.settings import QueueSettings
+    from singerlake.stores.queued.settings import QueueSettings
 
 logger = logging.getLogger(__name__)
 
@@ -262,7 +262,7 @@ class LakeStream:
         """
         from singerlake.arrow.plan.request import request_of
         from singerlake.arrow.read import open_reader
-        from singerlake.manifests.atomic.bounds import bounded
+        from singerlake.stores.atomic.bounds import bounded
 
         request = request_of(
             columns=columns,

@@ -17,8 +17,8 @@ from singerlake.errors import LakeError, UnknownNameError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import resolve_version
-from singerlake.maintenance.scan.schema_line import schema_before
 from singerlake.stream import LakeStream
+from singerlake.upkeep.scan.schema_line import schema_before
 from tap_singerlake import settings
 from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered

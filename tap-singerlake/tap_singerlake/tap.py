@@ -22,9 +22,6 @@ from singerlake.clock import random_id
 from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
 from singerlake.interpreter.recursion_limit import make_room
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.gc.batch_files import BatchNames
-from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.settings import (
     LAKE_ROOT,
     QUERY_SETTINGS,
@@ -36,14 +33,17 @@ from singerlake.settings import (
     unread_variables,
     without_secrets,
 )
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.upkeep.gc.batch_files import BatchNames
+from singerlake.work.parallel import THREADS, in_parallel
 from tap_singerlake import settings
 from tap_singerlake.batch.output import Batches
 from tap_singerlake.batch.settings import batch_config
 from tap_singerlake.catalog.catalog import for_singer_sdk
+from tap_singerlake.error_settings import place_of
 from tap_singerlake.extent.view import parts_of
 from tap_singerlake.files.destination import Destination, destination
 from tap_singerlake.output import LineWriter, StateLines
-from tap_singerlake.places import place_of
 from tap_singerlake.stream import ReplayedStream
 
 _STATE_HINT = "pass the value of the last STATE message"

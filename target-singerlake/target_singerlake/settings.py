@@ -10,7 +10,6 @@ from typing import Any
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.errors import SettingError
 from singerlake.lock_file import LockSettings
-from singerlake.manifests.queued.settings import QUEUE_SETTINGS, URL, QueueSettings, queue_settings
 from singerlake.settings import (
     LAKE_ROOT,
     SNAPSHOT_SETTINGS,
@@ -20,6 +19,7 @@ from singerlake.settings import (
     unread,
     unread_variables,
 )
+from singerlake.stores.queued.settings import QUEUE_SETTINGS, URL, QueueSettings, queue_settings
 from target_singerlake.file_settings import FILE_SETTINGS, FileSettings, file_settings
 
 PLUGIN = "target-singerlake"

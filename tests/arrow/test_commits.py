@@ -9,12 +9,12 @@ import pytest
 from singerlake.arrow.plan.request import Request
 from singerlake.errors import ExpiredMessagesError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.maintenance.drop_stream import drop_stream
+from singerlake.upkeep.drop_stream import drop_stream
 from tests.arrow.test_expired import expire
 from tests.atomic.lakes import SCHEMA, commit_together, decide_against, decide_on, numbers
 from tests.everywhere.erasing import context_of, vacuum
 from tests.lakes import FilesOf, build_stream
-from tests.projections.tables import memory_lake
+from tests.tables.tables import memory_lake
 
 TAP = "t"
 

@@ -8,11 +8,11 @@ import pytest
 
 from singerlake.errors import ExpiredMessagesError, MissingFileError, SettingError
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
-from singerlake.maintenance.gc.apply import collect_now
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.gc.apply import collect_now
 from tests.lakes import build_stream
-from tests.projections.tables import memory_lake
+from tests.tables.tables import memory_lake
 
 TAP, STREAM = "t", "s"
 V1 = {"type": "object", "properties": {"id": {"type": "integer"}}}

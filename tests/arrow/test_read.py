@@ -22,9 +22,9 @@ from singerlake.errors import (
 )
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.stream import LakeStream
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.lakes import activate_version_line, build_stream, record_line
 
 pytestmark = pytest.mark.usefixtures("either_reader")

@@ -13,10 +13,10 @@ from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision, decision_to_json
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.drop_stream import drop_stream
-from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.view import StreamView, end_as_of, offsets_behind, view_as_of
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.atomic.view import StreamView, end_as_of, offsets_behind, view_as_of
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.drop_stream import drop_stream
 from tests.atomic.lakes import SCHEMA, commit_together, decide_against, numbers
 from tests.everywhere.erasing import context_of
 from tests.fakes import FakeClock, counting_ids

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from singerlake.cli.main import main
 from singerlake.lake import Lake
 from tests.lakes import build_stream, record_line
-from tests.maintenance.shelf import OTHER, SCHEMA
+from tests.upkeep.shelf import OTHER, SCHEMA
 
 Run = Callable[..., Result]
 

@@ -17,9 +17,9 @@ from singerlake.cli.options import variable
 from singerlake.format.state.model import Run as TargetRun
 from singerlake.format.state.transactions import Transaction
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.findings import KINDS
-from singerlake.manifests.port import Loaded
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS
+from singerlake.stores.port import Loaded
+from singerlake.upkeep.verify.findings import KINDS
 from tests.atomic.lakes import commit_together, numbers
 from tests.cli.conftest import Run
 from tests.docs.readme import assert_same, commands

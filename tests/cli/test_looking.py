@@ -9,15 +9,15 @@ import pytest
 from click.testing import Result
 
 from singerlake.lake import Lake
-from singerlake.manifests.dynamodb.client import DynamoTable
-from singerlake.manifests.dynamodb.tables import create_table
 from singerlake.storage.s3 import storage as s3_module
+from singerlake.stores.dynamodb.client import DynamoTable
+from singerlake.stores.dynamodb.tables import create_table
 from tests.cli.conftest import Run
 from tests.fakes import FakeClock
 from tests.lakes import build_stream, record_line
-from tests.maintenance.shelf import SCHEMA
 from tests.servers.dynamodb import DynamoServer
 from tests.servers.s3 import ACCESS_KEY_ID, ALWAYS, REGION, SECRET_ACCESS_KEY, S3Server
+from tests.upkeep.shelf import SCHEMA
 
 KINDS = ["lockfile", "log", "merge", "dynamodb", "postgres"]
 ONE = ("--tap", "t", "--stream", "s")

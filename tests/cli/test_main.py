@@ -21,7 +21,7 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
-from tests.maintenance.shelf import SCHEMA
+from tests.upkeep.shelf import SCHEMA
 
 COMMANDS = (
     ("ls",),

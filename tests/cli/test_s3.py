@@ -13,8 +13,8 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
-from tests.maintenance.shelf import SCHEMA
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
+from tests.upkeep.shelf import SCHEMA
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def test_what_the_page_shows_is_there(path: str) -> None:
     assert [member for member in members if not getattr(shown, member).__doc__] == []
 
 
-@pytest.mark.parametrize("path", ["lake.Lake", "stream.LakeStream", "projections.read.LakeTable"])
+@pytest.mark.parametrize("path", ["lake.Lake", "stream.LakeStream", "tables.read.LakeTable"])
 def test_of_a_class_with_internals_only_chosen_members_are_shown(path: str) -> None:
     members = SHOWN[f"singerlake.{path}"]
     assert members

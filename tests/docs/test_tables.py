@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from singerlake.projections.declaration.conditions import condition_of
-from singerlake.projections.declaration.model import Action, Format, Formulas, Keep, NullKeys
-from singerlake.projections.declaration.yaml_file import read_file
-from singerlake.projections.declaration.yaml_table import KEYS, UNIQUE
-from singerlake.projections.formats.all import FORMATS
-from singerlake.projections.rows.types import SIMPLE
+from singerlake.tables.declaration.conditions import condition_of
+from singerlake.tables.declaration.model import Action, Format, Formulas, Keep, NullKeys
+from singerlake.tables.declaration.yaml_file import read_file
+from singerlake.tables.declaration.yaml_table import KEYS, UNIQUE
+from singerlake.tables.formats.all import FORMATS
+from singerlake.tables.rows.types import SIMPLE
 from tests.docs.readme import blocks
 
 PAGE = Path(__file__).parents[2] / "docs/reference/tables.md"
@@ -66,8 +66,8 @@ def test_the_example_is_read_and_has_every_key(tmp_path: Path) -> None:
 
 
 def test_what_a_star_makes_is_what_the_page_shows() -> None:
-    from singerlake.projections.declaration.model import TableDeclaration
-    from singerlake.projections.declaration.streams import Declared, resolve
+    from singerlake.tables.declaration.model import TableDeclaration
+    from singerlake.tables.declaration.streams import Declared, resolve
 
     part = TEXT.partition("## Several streams\n")[2]
     shown = re.findall(r'^\| `"(.+?)"` \| `"?(.+?)"?` \| `(.+?)`,? of (.+?) \| (.+?) \|$', part, re.MULTILINE)

@@ -15,8 +15,8 @@ import click
 import pytest
 
 from singerlake.cli.main import main
-from singerlake.manifests.queued.settings import QUEUE_SETTINGS
 from singerlake.settings import SNAPSHOT_SETTINGS, STORAGE_SETTINGS, STORE_SETTINGS
+from singerlake.stores.queued.settings import QUEUE_SETTINGS
 from tests.cli.test_docs import leaves
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,11 +6,11 @@ import json
 from collections.abc import Collection
 
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.erase.condition import parse_condition
-from singerlake.maintenance.erase.erase_stream import Erased, erase_messages
-from singerlake.maintenance.gc.apply import collect_now
-from singerlake.maintenance.vacuum.apply import vacuum_stream
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.erase.condition import parse_condition
+from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
+from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.vacuum.apply import vacuum_stream
 
 
 def context_of(lake: Lake, tap: str, stream: str) -> StreamContext:

@@ -24,10 +24,10 @@ from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import SchemaVersion, StreamSchema
 from singerlake.interpreter import recursion_limit
 from singerlake.lake import Lake
-from singerlake.maintenance.reports.schema_diff import compare
-from singerlake.maintenance.scan.lines import schema_in
-from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.site.tree import tree_of
+from singerlake.upkeep.reports.schema_diff import compare
+from singerlake.upkeep.scan.lines import schema_in
+from singerlake.upkeep.verify.verify import verify_stream
 from tests.tap.runs import discover, replay
 from tests.target.support import TAP, ingest, kept_ids, record, schema
 

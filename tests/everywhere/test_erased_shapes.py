@@ -15,14 +15,14 @@ from singerlake.arrow.plan.splits import Split, runs
 from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
+from singerlake.upkeep.verify.verify import verify_stream
 from tap_singerlake.reading.reader import MessageBlock, Reader
 from tests.everywhere.erasing import erase, vacuum
 from tests.everywhere.test_file_shapes import ACTIVATE, NUMBERS, WANTED, root, shape, stream
-from tests.maintenance.shelf import STREAM, TAP
 from tests.tap.runs import replay
+from tests.upkeep.shelf import STREAM, TAP
 
 __all__ = ["root", "shape", "stream"]  # fixtures
 

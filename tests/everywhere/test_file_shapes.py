@@ -26,17 +26,17 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.scan.scan import scan
-from singerlake.maintenance.vacuum.apply import vacuum_stream
-from singerlake.maintenance.verify.verify import verify_stream
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded
 from singerlake.stream import LakeStream
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.verify.verify import verify_stream
 from tap_singerlake.reading.reader import MessageBlock, Reader, SchemaLine
 from tests.fakes import START
-from tests.maintenance.shelf import SCHEMA, STREAM, TAP, file_id, header, record, schema_line
 from tests.tap.runs import replay
+from tests.upkeep.shelf import SCHEMA, STREAM, TAP, file_id, header, record, schema_line
 
 FIRST = schema_line()
 SECOND = schema_line(key_properties=["n"])

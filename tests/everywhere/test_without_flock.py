@@ -50,7 +50,7 @@ def test_a_lake_on_a_local_disk_and_a_journal_are_refused_and_a_lake_on_s3_is_no
         import pathlib
         from singerlake.adapters import open_storage
         from singerlake.errors import SettingError
-        from singerlake.maintenance.engines.journal_file import open_file
+        from singerlake.work.journal_file import open_file
         folder = sys.argv[1]
         for ask in (
             lambda: open_storage(folder),

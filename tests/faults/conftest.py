@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.manifests.dynamodb.client import DynamoTable
-from singerlake.manifests.dynamodb.tables import create_table
-from singerlake.manifests.postgres.schema import create_schema
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Capabilities
 from singerlake.storage.settings import StorageSettings
+from singerlake.stores.dynamodb.client import DynamoTable
+from singerlake.stores.dynamodb.tables import create_table
+from singerlake.stores.postgres.schema import create_schema
 from tests.faults.support.crew import Crew
 from tests.faults.support.haste import Haste
 from tests.faults.support.network import Network

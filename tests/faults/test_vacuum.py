@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.vacuum.apply import vacuum_stream
-from singerlake.maintenance.vacuum.plan import VacuumPlan
-from singerlake.maintenance.verify.verify import verify_stream
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.vacuum.plan import VacuumPlan
+from singerlake.upkeep.verify.verify import verify_stream
 from tests.faults.support.crew import Crew
 from tests.faults.support.network import Network
 from tests.faults.support.places import TAP, Kind, of_kinds

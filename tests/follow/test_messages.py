@@ -20,13 +20,13 @@ from singerlake.errors import (
 )
 from singerlake.format.state.transactions import Rebase
 from singerlake.lake import Lake
-from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
-from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
+from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.vacuum.apply import vacuum_stream
 from tests.lakes import build_stream
-from tests.maintenance.migrate.moving import migrate
-from tests.manifests.stores import ON_THE_LAKE, Place
+from tests.stores.stores import ON_THE_LAKE, Place
+from tests.upkeep.migrate.moving import migrate
 
 SCHEMA = {"properties": {"n": {"type": "integer"}}}
 

@@ -17,11 +17,11 @@ from singerlake.format.state.prepared import brought
 from singerlake.format.state.transactions import Close, Rebase, ReplaceFiles
 from tests.format.state.test_fold import add, new_file
 from tests.lakes import build_stream
-from tests.maintenance.migrate.moving import migrate
-from tests.manifests.atomic.runs import Runs
-from tests.manifests.atomic.test_commit_run import prepared
-from tests.manifests.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place
 from tests.storage.memory import Step
+from tests.stores.atomic.runs import Runs
+from tests.stores.atomic.test_commit_run import prepared
+from tests.stores.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place
+from tests.upkeep.migrate.moving import migrate
 
 KEY = layout.manifest_key("t", "s")
 

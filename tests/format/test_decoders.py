@@ -12,8 +12,8 @@ import msgspec
 from singerlake.format.decoders import PREPARED, prepare_decoders
 
 NEVER_DECODED = {
-    "singerlake.manifests.queued.objects.Refusal",
-    "singerlake.maintenance.scan.scan.ScanResult",
+    "singerlake.stores.queued.objects.Refusal",
+    "singerlake.upkeep.scan.scan.ScanResult",
     "singerlake.storage.port.Entry",
     "target_singerlake.input.messages.Records",
     "target_singerlake.input.messages.Message",

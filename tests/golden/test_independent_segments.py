@@ -13,17 +13,17 @@ import pytest
 
 from singerlake.errors import CorruptObjectError
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
-from singerlake.maintenance.vacuum.apply import vacuum_stream
-from singerlake.maintenance.verify.verify import verify_stream
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.verify.verify import verify_stream
 from tests.golden.independent.reader import Stream
 from tests.golden.independent.segments import files_of, may_have, summary
 from tests.golden.independent.times import moment
 from tests.golden.independent.unreadable import Unreadable
 from tests.golden.test_independent_writer import HASH, LINES, NOW, SCHEMA, a_random_id, read, write_file
 from tests.lakes import build_stream
-from tests.manifests.segments.sizes import few_files_make_segments  # noqa: F401
+from tests.stores.segments.sizes import few_files_make_segments  # noqa: F401
 
 STORES = ("lockfile", "log")
 COUNT = 14

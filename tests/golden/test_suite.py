@@ -22,9 +22,9 @@ from singerlake.format.schema_hash import canonical_schema, full_hash, schema_ha
 from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
+from singerlake.upkeep.verify.verify import verify_stream
 from tap_singerlake.extent.start_offset import start_offset
 from tap_singerlake.reading.reader import MessageBlock, Reader
 from tests.golden.cases import EXPECTED, READABLE, REFUSED, SUITE, having

@@ -1,4 +1,4 @@
-"""The store ``lockfile``, as ``singerlake.manifests.lockfile`` and the commit loop go about it: the state is one
+"""The store ``lockfile``, as ``singerlake.stores.lockfile`` and the commit loop go about it: the state is one
 object, and a commit replaces it on condition. No lock is in it, since nothing rests on one. Every call is one step.
 
 A network may lose a reply, let a request land late, or send one twice and pass on the refusal of the second.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.manifests.merge.settings import MergeSettings
+from singerlake.stores.merge.settings import MergeSettings
 from tests.model.case import Case
 from tests.model.cases import FAULTY, KEPT, explored, row
 from tests.model.settle.times import SettleTimes

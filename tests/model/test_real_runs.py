@@ -11,8 +11,8 @@ from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.prepared import settlement
 from singerlake.format.state.transactions import PrepareFiles, Transaction
-from singerlake.manifests.atomic.decisions import Decisions, Listed
-from singerlake.manifests.atomic.view import StreamView, view, view_as_of
+from singerlake.stores.atomic.decisions import Decisions, Listed
+from singerlake.stores.atomic.view import StreamView, view, view_as_of
 from tests.fakes import START, FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import MemoryStorage

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.transactions import Transaction
-from singerlake.manifests.log.objects import ObjectLog
-from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.port import Loaded, Outdated
+from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.port import Loaded, Outdated
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import MemoryStorage, Step

@@ -10,14 +10,14 @@ import boto3
 import psycopg
 import pytest
 
-import singerlake.manifests.dynamodb.log
-import singerlake.manifests.merge.store
-import singerlake.manifests.postgres.store
 import singerlake.storage.s3.storage
+import singerlake.stores.dynamodb.log
+import singerlake.stores.merge.store
+import singerlake.stores.postgres.store
 import tests.faults.support.worker
-from tests.processes import descriptions
+from tests.processes import service_models
 
-descriptions.share()
+service_models.share()
 for service in ("s3", "dynamodb"):
     boto3.Session("nobody", "nothing").client(service, region_name="us-east-1")
 # What is there already is no garbage: looking for some in it would copy its pages in each process.

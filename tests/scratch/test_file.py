@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from singerlake.errors import AccessDeniedError, SingerlakeError, StorageFullError, StorageUnavailableError
-from singerlake.maintenance.rebuild.spooled import blocks
-from singerlake.maintenance.rebuild.spooled.blocks import Blocks
-from singerlake.maintenance.rebuild.spooled.found_files import FoundFiles
 from singerlake.scratch import file as scratch
 from singerlake.scratch.file import ScratchFile
-from tests.maintenance.spooled.sizes import keep_little
-from tests.maintenance.spooled.test_settled import found
+from singerlake.upkeep.rebuild.spooled import blocks
+from singerlake.upkeep.rebuild.spooled.blocks import Blocks
+from singerlake.upkeep.rebuild.spooled.found_files import FoundFiles
 from tests.scratch.descriptors import DESCRIPTORS, open_below
+from tests.upkeep.rebuild.spooled.sizes import keep_little
+from tests.upkeep.rebuild.spooled.test_settled import found
 
 REFUSALS = [
     (errno.ENOSPC, StorageFullError),

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.clock import SystemClock
-from singerlake.manifests.dynamodb.client import DynamoTable
-from singerlake.manifests.dynamodb.tables import create_table
-from singerlake.manifests.postgres.schema import create_schema
+from singerlake.stores.dynamodb.client import DynamoTable
+from singerlake.stores.dynamodb.tables import create_table
+from singerlake.stores.postgres.schema import create_schema
 from tests.servers.dynamodb import DynamoServer
 from tools.postgres import Server
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 import pytest
 
 from singerlake.clock import SystemClock
-from singerlake.manifests.dynamodb.client import DynamoTable
-from singerlake.manifests.dynamodb.tables import create_table
+from singerlake.stores.dynamodb.client import DynamoTable
+from singerlake.stores.dynamodb.tables import create_table
 from tests.servers.dynamodb import DynamoServer
 from tools.servers import DYNAMODB_LOCAL
 

@@ -15,16 +15,16 @@ from singerlake.format.state import fold
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.transactions import Change, RetireFiles, Transaction
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.engines.engine import Threads
-from singerlake.maintenance.gc.apply import collect_stream
-from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
-from singerlake.maintenance.vacuum.apply import vacuum_stream
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, ManifestStore, Pending
-from singerlake.manifests.writing.uploads import Receipt, Upload
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.storage.port import Entry, Part, Storage
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.writing.uploads import Receipt, Upload
+from singerlake.stores.writing.writer import StreamWriter
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.gc.apply import collect_stream
+from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
+from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.work.engine import Threads
 from tests.simulation.watches.watched import WatchedStore
 from tests.simulation.world.files import STREAM, TAP, written_file
 from tests.simulation.world.scheduler import Process

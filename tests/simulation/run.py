@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 import singerlake.lock_file
-import singerlake.manifests.segments.objects
+import singerlake.stores.segments.objects
 from tests.simulation.jobs import Actor, CollectorJob, PublisherJob, ReaderJob, SweeperJob, TrimmerJob, VacuumJob
 from tests.simulation.stores.kinds import MERGE, Kind
 from tests.simulation.watches.merge import MergeWatch
@@ -162,7 +162,7 @@ def _in_simulation(world: World) -> Iterator[None]:
     try:
         with (
             mock.patch.object(singerlake.lock_file, "threading", SimulatedThreading(world.scheduler)),
-            mock.patch.object(singerlake.manifests.segments.objects, "random_id", world.ids),
+            mock.patch.object(singerlake.stores.segments.objects, "random_id", world.ids),
         ):
             yield
     finally:

@@ -34,8 +34,8 @@ from singerlake.format.state.transactions import (
     RetireFiles,
     Transaction,
 )
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, ManifestStore, Pending
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, ManifestStore, Pending
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.world.choices import identities, scripted
 from tests.simulation.world.faults import profile

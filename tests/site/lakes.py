@@ -15,10 +15,10 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, Run, SchemaVersion
 from singerlake.lake import Lake
-from singerlake.projections.state.keys import state_key
-from singerlake.projections.state.model import ColumnEntry, Source, TableRun, TableState
-from singerlake.projections.state.model import to_json as table_json
 from singerlake.site.build import Built, build
+from singerlake.tables.state.keys import state_key
+from singerlake.tables.state.model import ColumnEntry, Source, TableRun, TableState
+from singerlake.tables.state.model import to_json as table_json
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage
 

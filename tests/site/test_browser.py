@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from singerlake.clock import timestamp
 from singerlake.format.state.model import Run
-from singerlake.maintenance.annotate import Edit, annotate
+from singerlake.upkeep.annotate import Edit, annotate
 from tests.fakes import START
 from tests.lakes import build_stream
 from tests.site.lakes import HOSTILE, built, manifest, memory_lake, put, put_table, table

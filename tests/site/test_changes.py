@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from singerlake.format.state.model import StreamSchema
-from singerlake.maintenance.reports.schema_diff import compare, compare_each
 from singerlake.site.changes import changes_of, in_short
+from singerlake.upkeep.reports.schema_diff import compare, compare_each
 
 
 def schema(properties: dict[str, Any], *keys: str) -> StreamSchema:

@@ -12,9 +12,9 @@ import pytest
 
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Run
-from singerlake.maintenance.annotate import Edit, annotate
 from singerlake.site.build import INDEX
 from singerlake.site.pages import TREE_BYTES, VERSIONS
+from singerlake.upkeep.annotate import Edit, annotate
 from tests.site.lakes import HOSTILE, SCHEMA, built, manifest, memory_lake, put
 
 LIMIT = 300_000

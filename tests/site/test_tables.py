@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from singerlake.errors import AccessDeniedError, SettingError
-from singerlake.projections.state.keys import PUBLISHED, state_key
-from singerlake.projections.state.model import MadeFrom, TableRun
 from singerlake.site.build import INDEX
 from singerlake.site.pages import ROWS
 from singerlake.site.tables import CHECKS
 from singerlake.site.tree import LEVELS
+from singerlake.tables.state.keys import PUBLISHED, state_key
+from singerlake.tables.state.model import MadeFrom, TableRun
 from tests.site.lakes import HOSTILE, SCHEMA, built, manifest, memory_lake, put, put_table, table
 from tests.site.test_pages import LIMIT, Read, check
 from tests.storage.memory import Step

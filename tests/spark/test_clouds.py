@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake
-from singerlake.projections.declaration.model import Keep, TableDeclaration
 from singerlake.settings import storage_settings
 from singerlake.spark import read_table
 from singerlake.spark.tasks import spark_tasks
+from singerlake.tables.declaration.model import Keep, TableDeclaration
 from tests.servers.azurite import ACCOUNT, ACCOUNT_KEY, azurite
 from tests.servers.gcs.server import gcs_server
 

@@ -15,12 +15,12 @@ from singerlake.cli.main import main
 from singerlake.errors import BrokenFileError, NotALakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.check_file import VerifyTask
 from singerlake.spark import tasks
 from singerlake.spark.tasks import SparkTasks, spark_tasks
+from singerlake.upkeep.verify.check_file import VerifyTask
 from tests.lakes import build_stream
-from tests.maintenance.shelf import SCHEMA
-from tests.maintenance.verify.test_verify import body_of, first_file
+from tests.upkeep.shelf import SCHEMA
+from tests.upkeep.verify.test_verify import body_of, first_file
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def without_lineage(text: str) -> Any:
 def test_each_group_is_a_task(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files in order over several jobs, each of several groups."""
     monkeypatch.setattr(tasks, "_GROUPS_PER_CORE", 1)
-    monkeypatch.setattr("singerlake.maintenance.engines.groups.GROUP_BYTES", 1)
+    monkeypatch.setattr("singerlake.work.groups.GROUP_BYTES", 1)
     files = lake.stream("t", "s").snapshot().files
     with spark_tasks(lake.storage.url, None) as engine:
         before = spark.sparkContext.statusTracker().getJobIdsForGroup()

@@ -13,7 +13,7 @@ from singerlake.cli.main import main
 from singerlake.errors import LostStateError, SettingError
 from singerlake.format.extra_fields import read_header
 from singerlake.lake import Lake
-from tests.manifests.stores import IN_A_DATABASE, KINDS
+from tests.stores.stores import IN_A_DATABASE, KINDS
 from tests.target.support import TAP, ingest, kept_ids, manifest, records, schema, state
 
 Config = Callable[[str], dict[str, str]]

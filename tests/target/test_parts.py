@@ -24,9 +24,9 @@ from singerlake.clock import random_id
 from singerlake.errors import MissingFileError, StorageFullError
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.files.data_file import NewFile
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
+from singerlake.stores.writing.writer import StreamWriter
 from target_singerlake.files.growing import Compressor, GrowingFile
 from target_singerlake.files.lake_id import LakeId
 from target_singerlake.files.open_files import NewFiles, OpenFiles

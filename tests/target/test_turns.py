@@ -12,9 +12,9 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.interpreter import turns
 from singerlake.interpreter.turns import Turns
 from singerlake.lake import Lake
-from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.port import Abilities
 from singerlake.storage.local.storage import LocalStorage
+from singerlake.stores.lockfile import LockfileStore
+from singerlake.stores.port import Abilities
 from target_singerlake.files import publishing
 from target_singerlake.files.publishing import may_ask_the_disk_alone
 from target_singerlake.settings import settings_of

@@ -22,7 +22,7 @@ LIBRARIES = (
     "singerlake/format/lines/_lines",
     "singerlake/format/lines/_records",
     "singerlake/format/lines/_scanner",
-    "singerlake/projections/formats/encode/_rows",
+    "singerlake/tables/formats/encode/_rows",
 )
 
 

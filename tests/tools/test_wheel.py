@@ -28,7 +28,7 @@ from singerlake.arrow.decode import _plain
 from singerlake.format import _fingerprint, _newlines
 from singerlake.format.lines import _lines, _records, _scanner
 from singerlake.lake import Lake
-from singerlake.projections.formats.encode import _rows
+from singerlake.tables.formats.encode import _rows
 for module in (_plain, _fingerprint, _newlines, _lines, _records, _scanner, _rows):
     assert Path(module.__file__).is_relative_to(sys.prefix), module
 assert _fingerprint.fingerprint64(b"abc") == 0x24A5B3A074E7F369

@@ -39,9 +39,9 @@ MOVES = ("migrated", "migrated-to-merge-and-without-its-manifest", "migrated-to-
 def databases() -> Iterator[tuple[StoreSettings, Any]]:
     """Both databases, empty."""
     from singerlake.clock import SystemClock
-    from singerlake.manifests.dynamodb.client import DynamoTable
-    from singerlake.manifests.dynamodb.tables import create_table
-    from singerlake.manifests.postgres.schema import create_schema
+    from singerlake.stores.dynamodb.client import DynamoTable
+    from singerlake.stores.dynamodb.tables import create_table
+    from singerlake.stores.postgres.schema import create_schema
     from tests.servers.dynamodb import dynamodb_server
     from tools.postgres import postgres_server
 

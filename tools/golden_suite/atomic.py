@@ -13,11 +13,11 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Run, StreamSchema
 from singerlake.format.state.transactions import PrepareFiles, Transaction
-from singerlake.manifests.atomic.commit_run import commit_run
-from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.parts import AtomicRun, Part
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded
+from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.atomic.parts import AtomicRun, Part
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, file_bytes, record
 

@@ -18,9 +18,9 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import Change, CollectFiles, Transaction, addition
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, Pending
 from singerlake.singer_file import compress_member
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, Pending
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, record, schema_line
 

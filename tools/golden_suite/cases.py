@@ -10,8 +10,8 @@ import msgspec
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, Pending
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, Pending
 from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, provenance, record
 
 Case = Callable[[Maker], dict[str, Any]]

@@ -9,8 +9,8 @@ import msgspec
 from singerlake.clock import timestamp
 from singerlake.format.extra_fields import Provenance
 from singerlake.format.state.transactions import EraseFiles, ReplaceFiles, Transaction
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, Pending
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, Pending
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, record
 

@@ -25,17 +25,17 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.erase.condition import parse_condition
-from singerlake.maintenance.erase.erase_stream import erase_messages
-from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
-from singerlake.maintenance.migrate import migrate_stream
-from singerlake.maintenance.vacuum.join import join, read_head
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, ManifestStore, Pending
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import compress_member
 from singerlake.storage.settings import StorageSettings
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.erase.condition import parse_condition
+from singerlake.upkeep.erase.erase_stream import erase_messages
+from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.migrate import migrate_stream
+from singerlake.upkeep.vacuum.join import join, read_head
 from tests.storage.memory import MemoryStorage
 from tools.golden_suite.member_table import table_of, text_of
 

@@ -15,9 +15,9 @@ from singerlake.format import layout
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.transactions import Rebase, Transaction
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded, Pending
-from singerlake.manifests.segments import new_state, objects, stored
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.segments import new_state, objects, stored
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, file_bytes, record
 

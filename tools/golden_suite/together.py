@@ -7,8 +7,8 @@ from typing import Any
 
 from singerlake.format.state.model import Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, AddTogether, Transaction
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, file_bytes, record
 

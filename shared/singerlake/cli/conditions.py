@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from singerlake.errors import SettingError
-from singerlake.maintenance.erase.condition import Condition, parse_condition
+from singerlake.upkeep.erase.condition import Condition, parse_condition
 
 undeclared_option = click.option(
     "--undeclared",

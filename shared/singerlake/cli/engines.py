@@ -11,9 +11,9 @@ import click
 
 from singerlake.adapters import open_storage
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.engine import Engine, Threads
-from singerlake.maintenance.engines.parallel import THREADS
-from singerlake.maintenance.engines.processes import Processes
+from singerlake.work.engine import Engine, Threads
+from singerlake.work.parallel import THREADS
+from singerlake.work.processes import Processes
 
 ENGINES = ("threads", "processes", "spark")
 """The first is the default."""

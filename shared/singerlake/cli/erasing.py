@@ -12,16 +12,16 @@ from singerlake.cli.options import context_of
 from singerlake.cli.output import counted, error_json, files, finding_json, shown
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.engine import Engine
-from singerlake.maintenance.erase.attached import LeftObject
-from singerlake.maintenance.erase.condition import Condition, Meant
-from singerlake.maintenance.erase.erase_stream import Erased, Trace, erase_messages
-from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.gc.apply import collect_now
-from singerlake.maintenance.progress import Progress
-from singerlake.maintenance.record_run import record_run
-from singerlake.maintenance.verify.findings import Finding
-from singerlake.projections.state.commit import tables_from
+from singerlake.tables.state.commit import tables_from
+from singerlake.upkeep.erase.attached import LeftObject
+from singerlake.upkeep.erase.condition import Condition, Meant
+from singerlake.upkeep.erase.erase_stream import Erased, Trace, erase_messages
+from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.progress import Progress
+from singerlake.upkeep.record_run import record_run
+from singerlake.upkeep.verify.findings import Finding
+from singerlake.work.engine import Engine
 
 _SHOWN = 20
 

@@ -12,10 +12,10 @@ import click
 from singerlake.cli.output import be_quiet, write_json
 from singerlake.errors import LakeError, SettingError
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.manifests.port import ManifestStore
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
+from singerlake.stores.port import ManifestStore
 from singerlake.stream import LakeStream
+from singerlake.upkeep.context import StreamContext
 
 PREFIX = "SINGERLAKE"
 """Of environment variables: ``SINGERLAKE_LAKE_ROOT``, ``SINGERLAKE_S3_ENDPOINT_URL``, ... as Meltano sets them."""

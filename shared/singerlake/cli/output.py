@@ -32,9 +32,9 @@ from singerlake.humanize import minute as minute
 from singerlake.humanize import second as second
 from singerlake.humanize import shown as shown
 from singerlake.humanize import size as size
-from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.progress import UNSEEN, Progress
-from singerlake.maintenance.verify.findings import Finding
+from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.progress import UNSEEN, Progress
+from singerlake.upkeep.verify.findings import Finding
 
 _ENDLESS = 100_000
 _NARROWEST = 8

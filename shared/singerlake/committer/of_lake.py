@@ -7,8 +7,8 @@ import socket
 
 from singerlake.errors import NotALakeError
 from singerlake.lake import Lake
-from singerlake.manifests.port import ManifestStore
-from singerlake.manifests.queued.committer import Committer
+from singerlake.stores.port import ManifestStore
+from singerlake.stores.queued.committer import Committer
 
 
 def committer_of(lake: Lake) -> Committer:

@@ -9,9 +9,9 @@ from singerlake.errors import ForeignManifestError, LostStateError
 from singerlake.format import layout
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.merge.store import MergeStore
-from singerlake.manifests.port import Loaded, ManifestStore
-from singerlake.manifests.shared_states import read_manifest
+from singerlake.stores.merge.store import MergeStore
+from singerlake.stores.port import Loaded, ManifestStore
+from singerlake.stores.shared_states import read_manifest
 from singerlake.stream import LakeStream
 
 _MOVES = 5

@@ -10,14 +10,14 @@ from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.interpreter.collector import collector_paused
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS
-from singerlake.maintenance.progress import UNSEEN, Progress
-from singerlake.projections.state.keys import PUBLISHED
 from singerlake.site.facts.facts import LakeFacts
 from singerlake.site.facts.gather import gather
 from singerlake.site.folder import SiteFolder, open_folder
 from singerlake.site.pages import Site
 from singerlake.site.render import HERE, environment, render
+from singerlake.tables.state.keys import PUBLISHED
+from singerlake.upkeep.progress import UNSEEN, Progress
+from singerlake.work.parallel import THREADS
 
 ASSETS = ("site.css", "site.js")
 INDEX = "assets/index.js"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from singerlake.humanize import cut
-from singerlake.maintenance.reports.schema_diff import SchemaDiff
+from singerlake.upkeep.reports.schema_diff import SchemaDiff
 
 Kind = Literal["added", "removed", "changed", "breaking", "renamed", "keys"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
 from singerlake.humanize import counted, cut, minute, second, shown, size
-from singerlake.maintenance.annotate import SCHEMES
+from singerlake.upkeep.annotate import SCHEMES
 
 if TYPE_CHECKING:
     from jinja2 import Environment

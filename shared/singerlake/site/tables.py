@@ -8,10 +8,10 @@ from typing import Any
 
 from singerlake.clock import parse_timestamp
 from singerlake.humanize import checks_in_short, cut
-from singerlake.projections.maintain.status import Standing
 from singerlake.site.facts.facts import TableFacts
 from singerlake.site.names import page_name
 from singerlake.site.tree import LEVELS, Node
+from singerlake.tables.maintain.status import Standing
 
 CHECKS = 200
 """Of a table that its page shows."""

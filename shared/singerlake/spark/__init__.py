@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from singerlake.lake import Lake
-    from singerlake.maintenance.engines.engine import Engine
+    from singerlake.work.engine import Engine
 
 __all__ = ["create_views", "file_bytes", "read_streams", "read_table", "register", "spark_engine"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import BrokenFileError, MissingFileError, SettingError, ValueDoesNotFitError
 from singerlake.format import layout
-from singerlake.maintenance.engines.parallel import in_parallel
 from singerlake.spark.batch.reader import task_storage
+from singerlake.work.parallel import in_parallel
 
 if TYPE_CHECKING:
     import pyarrow as pa

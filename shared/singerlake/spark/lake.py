@@ -16,11 +16,11 @@ from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.manifests.atomic.bounds import bounded
-from singerlake.manifests.port import Loaded
 from singerlake.settings import storage_settings, store_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.options import ReadOptions
+from singerlake.stores.atomic.bounds import bounded
+from singerlake.stores.port import Loaded
 from singerlake.stream import LakeStream
 
 KEPT = 4

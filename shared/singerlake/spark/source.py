@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from singerlake.arrow.plan.request import Request
     from singerlake.arrow.plan.snapshot import Pin
     from singerlake.format.state.model import Manifest
-    from singerlake.projections.read import LakeTable
-    from singerlake.projections.state.model import TableFile
     from singerlake.spark.options import ReadOptions
     from singerlake.spark.tables.options import TableOptions
+    from singerlake.tables.read import LakeTable
+    from singerlake.tables.state.model import TableFile
 
 
 class SingerlakeDataSource(DataSource):

@@ -66,11 +66,11 @@ def _named(streams: Collection[str]) -> list[str]:
 
 def _with_data(path: str, tap: str, options: Mapping[str, Any]) -> list[str]:
     from singerlake.lake import Lake
-    from singerlake.manifests.atomic.decisions import Decisions
-    from singerlake.manifests.atomic.view import require_no_dropped
     from singerlake.settings import storage_settings, store_settings
     from singerlake.spark.option_values import named_as_options
     from singerlake.spark.options import read_options
+    from singerlake.stores.atomic.decisions import Decisions
+    from singerlake.stores.atomic.view import require_no_dropped
 
     # No stream is meant here: what is wanted of the options is how to reach the lake.
     wanted = read_options(_options_of("*", path, tap, options))

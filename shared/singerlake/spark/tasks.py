@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from singerlake.adapters import open_storage
 from singerlake.errors import NotALakeError, SettingError, SingerlakeError
 from singerlake.format import layout
-from singerlake.maintenance.engines.engine import Answer, Item, Task, answers
-from singerlake.maintenance.engines.groups import waves
+from singerlake.work.engine import Answer, Item, Task, answers
+from singerlake.work.groups import waves
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from singerlake.lake import Lake
-from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.view import StreamView, load_each, view
 from singerlake.settings import storage_settings, store_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.options import ReadOptions
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.atomic.view import StreamView, load_each, view
 
 Given = Mapping[str, str]
 

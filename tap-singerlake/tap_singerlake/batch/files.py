@@ -11,7 +11,7 @@ from isal import isal_zlib
 
 from singerlake.errors import SettingError
 from tap_singerlake.batch.settings import BatchConfig
-from tap_singerlake.places import spool_error
+from tap_singerlake.error_settings import spool_error
 
 _GZIP = 16 + 15
 """``wbits`` of zlib for one gzip member."""

@@ -19,14 +19,14 @@ from typing import Any, Protocol, Self
 from singerlake.clock import IdSource
 from singerlake.format.lines.records import Cut, cut, line_at
 from singerlake.format.state.bookmark import Bookmark
-from singerlake.maintenance.gc.batch_files import BatchNames
 from singerlake.spools import Spools
 from singerlake.storage.port import Storage
+from singerlake.upkeep.gc.batch_files import BatchNames
 from tap_singerlake.batch.files import Encoder, encoder
 from tap_singerlake.batch.settings import BatchConfig
 from tap_singerlake.batch.worker import Worker
+from tap_singerlake.error_settings import place_of, spool_error
 from tap_singerlake.output import encode
-from tap_singerlake.places import place_of, spool_error
 from tap_singerlake.reading.ahead import begun
 
 _ROOM = 16 << 20

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.view import Means, load_each, offsets_behind, only_what_is_loaded, view, view_as_of
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.atomic.view import Means, load_each, offsets_behind, only_what_is_loaded, view, view_as_of
 from singerlake.stream import LakeStream
 from tap_singerlake.settings import Commits
 

@@ -12,7 +12,7 @@ from singerlake.errors import SettingError
 from singerlake.settings import setting
 from singerlake.storage.port import Storage
 from singerlake.storage.settings import StorageSettings
-from tap_singerlake.places import place_of
+from tap_singerlake.error_settings import place_of
 
 SETTING: dict[str, Any] = setting(
     "string",

@@ -15,9 +15,9 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
-from singerlake.maintenance.scan.schema_line import schema_line
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
+from singerlake.upkeep.scan.schema_line import schema_line
 from tap_singerlake.catalog.columns import met
 from tap_singerlake.catalog.joined import joined
 from tap_singerlake.extent.start_offset import start_offset

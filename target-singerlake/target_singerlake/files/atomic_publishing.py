@@ -12,15 +12,15 @@ from singerlake.errors import SettingError
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
-from singerlake.manifests.atomic.commit_run import commit_run
-from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.parts import AtomicRun, Part, require_atomic, require_room
-from singerlake.manifests.writing.writer import StreamWriter
-from target_singerlake.files.channel import Channel
+from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.atomic.parts import AtomicRun, Part, require_atomic, require_room
+from singerlake.stores.writing.writer import StreamWriter
 from target_singerlake.files.finished import uploads
 from target_singerlake.files.growing import GrowingFile
 from target_singerlake.files.outcomes import Committed
 from target_singerlake.files.publishing import Publisher
+from target_singerlake.files.stream_queue import Channel
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 

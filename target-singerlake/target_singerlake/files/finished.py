@@ -9,10 +9,10 @@ from singerlake.errors import BrokenFileError
 from singerlake.format.layout import file_path
 from singerlake.format.state.attached import Attached
 from singerlake.interpreter.turns import waiting
-from singerlake.manifests.writing.uploads import Upload
-from singerlake.manifests.writing.writer import StreamWriter
-from target_singerlake.files.channel import Channel
+from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile
+from target_singerlake.files.stream_queue import Channel
 
 FILES_AT_ONCE = 16
 """Files of one stream that one transaction may carry."""

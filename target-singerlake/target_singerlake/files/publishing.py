@@ -22,13 +22,13 @@ from singerlake.format.state.table_versions import unactivated
 from singerlake.format.state.transactions import AddFiles
 from singerlake.interpreter.turns import Turns
 from singerlake.lake import Lake
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.storage.port import Capabilities
-from target_singerlake.files.channel import Channel
+from singerlake.stores.writing.writer import StreamWriter
 from target_singerlake.files.finished import uploads
 from target_singerlake.files.growing import GrowingFile
-from target_singerlake.files.looks import Looks
 from target_singerlake.files.outcomes import Committed, KnownStream
+from target_singerlake.files.publish_schedule import Looks
+from target_singerlake.files.stream_queue import Channel
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 

@@ -12,8 +12,8 @@ from singerlake.cli.commands.project import engines
 from singerlake.cli.commands.project.engines import PROCESSES_FROM, SPARK_FROM, EngineChoice, Engines
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
-from singerlake.maintenance.progress import Progress
 from singerlake.storage.port import Storage
+from singerlake.upkeep.progress import Progress
 
 
 @pytest.mark.parametrize(

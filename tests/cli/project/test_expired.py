@@ -8,7 +8,7 @@ from pathlib import Path
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
-from tests.maintenance.shelf import SCHEMA
+from tests.upkeep.shelf import SCHEMA
 
 EXPIRE = "--tap", "t", "--stream", "s", "--delete", "--now"
 

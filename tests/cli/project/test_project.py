@@ -17,7 +17,7 @@ import pytest
 from singerlake.cli.commands.project import options
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
-from singerlake.projections.formats.parquet import Parquet
+from singerlake.tables.formats.parquet import Parquet
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
 

@@ -11,7 +11,7 @@ import pytest
 from singerlake.lake import Lake
 from singerlake.spark.java import Java
 from tests.lakes import build_stream
-from tests.maintenance.shelf import SCHEMA
+from tests.upkeep.shelf import SCHEMA
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.projections.state.keys import state_key
+from singerlake.tables.state.keys import state_key
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
 

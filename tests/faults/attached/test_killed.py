@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from singerlake.cli.main import main
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.verify import verify_stream
+from singerlake.upkeep.verify.verify import verify_stream
 from tests.faults.support.haste import Haste, hasten
 from tests.faults.support.places import KINDS, Place
 from tests.processes.killed import Killed
@@ -31,8 +31,8 @@ MOMENTS = {
     "before the rows": ("singerlake.singer_file:Spool.append_empty", "before"),
     "after the rows": ("singerlake.singer_file:Spool.append_empty", "after"),
     "before the upload": ("singerlake.storage.local.storage:LocalStorage.upload", "before"),
-    "before the commit": ("singerlake.manifests.writing.writer:StreamWriter._commit", "before"),
-    "after the commit": ("singerlake.manifests.writing.writer:StreamWriter._commit", "after"),
+    "before the commit": ("singerlake.stores.writing.writer:StreamWriter._commit", "before"),
+    "after the commit": ("singerlake.stores.writing.writer:StreamWriter._commit", "after"),
     "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
 }
 """Which call, and on which side of it, a target is killed at."""

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from singerlake.attached.put.keep import IN_MEMORY
 from singerlake.cli.main import main
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.verify import verify_stream
+from singerlake.upkeep.verify.verify import verify_stream
 from tests.faults.support.haste import Haste, hasten
 from tests.processes.killed import Killed
 from tests.tap.runs import environment
@@ -24,9 +24,9 @@ MOMENTS = {
     "after an object": ("singerlake.attached.put.keep:put_attached", "after", 2),
     "before the data file": ("singerlake.cli.commands.writing.put:write_data_file", "before", 1),
     "after the data file": ("singerlake.cli.commands.writing.put:write_data_file", "after", 1),
-    "before the commit": ("singerlake.manifests.writing.writer:StreamWriter._commit", "before", 1),
-    "after the commit": ("singerlake.manifests.writing.writer:StreamWriter._commit", "after", 1),
-    "before the end": ("singerlake.manifests.writing.writer:StreamWriter.finish", "before", 1),
+    "before the commit": ("singerlake.stores.writing.writer:StreamWriter._commit", "before", 1),
+    "after the commit": ("singerlake.stores.writing.writer:StreamWriter._commit", "after", 1),
+    "before the end": ("singerlake.stores.writing.writer:StreamWriter.finish", "before", 1),
     "before the catalogue": ("singerlake.lake:Lake.announce", "before", 1),
     "after the catalogue": ("singerlake.lake:Lake.announce", "after", 1),
 }

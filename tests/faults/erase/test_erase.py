@@ -8,9 +8,9 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.erase.condition import parse_condition
-from singerlake.maintenance.erase.erase_stream import erase_messages
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.erase.condition import parse_condition
+from singerlake.upkeep.erase.erase_stream import erase_messages
 from tests.faults.support.crew import Crew
 from tests.faults.support.network import Network
 from tests.faults.support.places import TAP, Kind, of_kinds

@@ -20,13 +20,13 @@ from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake, open_storage
 from singerlake.lock_file import LockSettings
-from singerlake.manifests.port import ManifestStore
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import StoreSettings
 from singerlake.storage.clouds.storage import CloudStorage
 from singerlake.storage.port import Capabilities, Storage
 from singerlake.storage.s3.storage import S3Storage
 from singerlake.storage.settings import StorageSettings
+from singerlake.stores.port import ManifestStore
+from singerlake.stores.writing.writer import StreamWriter
 from singerlake.stream import LakeStream
 from tests.faults.support.haste import Haste, HastenedStorage, ShiftedClock
 

@@ -28,15 +28,15 @@ from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.engines.engine import Threads
-from singerlake.maintenance.erase.condition import parse_condition
-from singerlake.maintenance.erase.erase_stream import erase_messages
-from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
-from singerlake.maintenance.gc.apply import collect_stream
-from singerlake.maintenance.vacuum.apply import vacuum_stream
-from singerlake.manifests.writing.uploads import Receipt, Upload
-from singerlake.manifests.writing.writer import StreamWriter
+from singerlake.stores.writing.uploads import Receipt, Upload
+from singerlake.stores.writing.writer import StreamWriter
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.erase.condition import parse_condition
+from singerlake.upkeep.erase.erase_stream import erase_messages
+from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.gc.apply import collect_stream
+from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.work.engine import Threads
 from tests.faults.support.haste import Haste, ShiftedClock
 from tests.faults.support.places import LOCK, Place
 

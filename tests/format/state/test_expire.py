@@ -25,8 +25,8 @@ from singerlake.format.state.transactions import (
     RetireFiles,
     Transaction,
 )
-from singerlake.maintenance.verify.check_state import check_state
-from singerlake.manifests.commit import is_done
+from singerlake.stores.commit import is_done
+from singerlake.upkeep.verify.check_state import check_state
 from tests.format.state.test_fold import add, born, check_log, done, new_file, refused
 
 

@@ -19,7 +19,7 @@ from singerlake.format.state.transactions import (
     RetireFiles,
     Transaction,
 )
-from singerlake.manifests.commit import is_done
+from singerlake.stores.commit import is_done
 from tests.format.state.test_attach_files import A, attach, row, with_rows
 from tests.format.state.test_fold import add, born, check_log, done, new_file, refused
 

@@ -1,5 +1,5 @@
 """An attached file that several records have, collected while it is used again: ``singerlake.attached.keep``,
-``singerlake.maintenance.gc`` and what the fold says of both. A commit is one step: the stores' own models show that it
+``singerlake.upkeep.gc`` and what the fold says of both. A commit is one step: the stores' own models show that it
 is. Every request is a step, so one may take as long as its sender's work, which is less than a grace time."""
 
 from __future__ import annotations

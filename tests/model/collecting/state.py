@@ -1,4 +1,4 @@
-"""One file that records share, as ``singerlake.attached`` stores it and ``singerlake.maintenance.gc`` collects it: its
+"""One file that records share, as ``singerlake.attached`` stores it and ``singerlake.upkeep.gc`` collects it: its
 copies, who uses them, and who collects them."""
 
 from __future__ import annotations

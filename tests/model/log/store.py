@@ -1,4 +1,4 @@
-"""The numbered log with its floor, snapshots and removal, as ``singerlake.manifests.numbered`` and ``object_log`` go
+"""The numbered log with its floor, snapshots and removal, as ``singerlake.stores.numbered`` and ``object_log`` go
 about it: every call to the storage is one step, and anybody may stop for ever between two."""
 
 from __future__ import annotations

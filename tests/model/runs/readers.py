@@ -1,4 +1,4 @@
-"""Readers: a view of all streams, as ``singerlake.manifests.atomic.view`` takes it, and the views as of each commit."""
+"""Readers: a view of all streams, as ``singerlake.stores.atomic.view`` takes it, and the views as of each commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers: of atomic runs, as ``singerlake.manifests.atomic.commit_run`` goes about them, and of plain messages."""
+"""Writers: of atomic runs, as ``singerlake.stores.atomic.commit_run`` goes about them, and of plain messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collecting segments: ``singerlake.maintenance.gc.segments``."""
+"""Collecting segments: ``singerlake.upkeep.gc.segments``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who stores states that name segments, and who reads them: ``singerlake.manifests.segments.stored``, and its uses in
+"""Who stores states that name segments, and who reads them: ``singerlake.stores.segments.stored``, and its uses in
 the stores."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The segments of a stream's states, as ``singerlake.manifests`` names them and ``singerlake.maintenance.gc`` collects
+"""The segments of a stream's states, as ``singerlake.stores`` names them and ``singerlake.upkeep.gc`` collects
 them: what is stored, who names it, who reads it, and who collects it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Entries and settle records of the ``merge`` store, as ``singerlake.manifests.merge.store`` goes about them.
+"""Entries and settle records of the ``merge`` store, as ``singerlake.stores.merge.store`` goes about them.
 
 No clock is in it: which entries are due is anybody's choice at any time, so that what holds here holds for every lag
 and every clock. Reading the log is one step, which ``log_store`` shows it is as good as; so is raising the floor, with

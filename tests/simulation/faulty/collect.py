@@ -9,7 +9,7 @@ from unittest import mock
 import msgspec
 
 from singerlake.format.state.transactions import CollectFiles
-from singerlake.maintenance.gc import apply as collect
+from singerlake.upkeep.gc import apply as collect
 from tests.simulation import jobs
 from tests.simulation.stores.kinds import KINDS
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 import msgspec
 
-import singerlake.manifests.writing.writer
+import singerlake.stores.writing.writer
 from singerlake.clock import timestamp
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format.state.additions import Conflict
@@ -18,11 +18,11 @@ from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lock_file import Lock, LockBody
-from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.port import Loaded, Outdated
-from singerlake.manifests.writing.uploads import Receipt, Upload
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.storage.port import Refused, Written
+from singerlake.stores.lockfile import LockfileStore
+from singerlake.stores.port import Loaded, Outdated
+from singerlake.stores.writing.uploads import Receipt, Upload
+from singerlake.stores.writing.writer import StreamWriter
 from tests.simulation.jobs import WriterJob
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.watches.watch import ManifestWatch, Watches
@@ -125,7 +125,7 @@ class Tidy(Hasty):
 
 
 def _with_lock(lock: type[Lock]) -> AbstractContextManager[object]:
-    return mock.patch.object(singerlake.manifests.writing.writer, "Lock", lock)
+    return mock.patch.object(singerlake.stores.writing.writer, "Lock", lock)
 
 
 def _unguarded(world: World) -> Watches:

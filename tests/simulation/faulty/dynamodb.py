@@ -8,8 +8,8 @@ from functools import partial
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.dynamodb.client import Condition, put
-from singerlake.manifests.dynamodb.log import DynamoLog
+from singerlake.stores.dynamodb.client import Condition, put
+from singerlake.stores.dynamodb.log import DynamoLog
 from tests.simulation.stores.kinds import KINDS, Kind, dynamo_store
 from tests.simulation.world.scheduler import Process
 from tests.simulation.world.world import World

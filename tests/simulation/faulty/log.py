@@ -8,9 +8,9 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase
-from singerlake.manifests.log.objects import ObjectLog
-from singerlake.manifests.numbered import NumberedStore, Record
-from singerlake.manifests.port import Loaded, Trimmed
+from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.numbered import NumberedStore, Record
+from singerlake.stores.port import Loaded, Trimmed
 from tests.simulation.stores.kinds import Kind, StoreOf, log_watches
 from tests.simulation.world.files import STREAM, TAP
 from tests.simulation.world.scheduler import Process

@@ -18,9 +18,9 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
-from singerlake.manifests.merge import write as merge_write
-from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.storage.port import Stored
+from singerlake.stores.merge import write as merge_write
+from singerlake.stores.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.watches.truth import Truth
 from tests.simulation.watches.watch import ManifestWatch, Watches

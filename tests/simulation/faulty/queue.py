@@ -15,10 +15,10 @@ from singerlake.format.state.additions import Conflict, add
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.queued import commit_parts
-from singerlake.manifests.queued.worker import MOST, Worker
-from singerlake.manifests.writing.uploads import Receipt, Upload
-from singerlake.manifests.writing.writer import StreamWriter
+from singerlake.stores.queued import commit_parts
+from singerlake.stores.queued.worker import MOST, Worker
+from singerlake.stores.writing.uploads import Receipt, Upload
+from singerlake.stores.writing.writer import StreamWriter
 from tests.simulation.jobs import WriterJob
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.stores.queueing import CommitterJob, queueing

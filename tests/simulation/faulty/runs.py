@@ -17,12 +17,12 @@ from singerlake.format.state import fold, prepared
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import PrepareFiles, Transaction
-from singerlake.manifests.atomic import in_log, parts, view
-from singerlake.manifests.atomic.decisions import Decisions, Listed
-from singerlake.manifests.atomic.in_log import LogCommit
-from singerlake.manifests.atomic.view import StreamView
-from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.port import Loaded, Outdated
+from singerlake.stores.atomic import in_log, parts, view
+from singerlake.stores.atomic.decisions import Decisions, Listed
+from singerlake.stores.atomic.in_log import LogCommit
+from singerlake.stores.atomic.view import StreamView
+from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.port import Loaded, Outdated
 from tests.fakes import START
 from tests.simulation.runs import jobs
 from tests.simulation.runs.kinds import RUNS, hasty

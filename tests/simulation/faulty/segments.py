@@ -13,14 +13,14 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.files.wanted_ids import IdRanges
 from singerlake.format.state.model import Manifest
-from singerlake.maintenance.gc import segments
-from singerlake.manifests import publish
-from singerlake.manifests.dynamodb.items import SegmentItems
-from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.segments.copies import SegmentCopies
-from singerlake.manifests.segments.stored import names_of, to_stored
 from singerlake.storage.port import Refused, Storage, Written
+from singerlake.stores import publish
+from singerlake.stores.dynamodb.items import SegmentItems
+from singerlake.stores.lockfile import LockfileStore
+from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.segments.copies import SegmentCopies
+from singerlake.stores.segments.stored import names_of, to_stored
+from singerlake.upkeep.gc import segments
 from tests.simulation.jobs import Actor, CollectorJob, SweeperJob, VacuumJob
 from tests.simulation.run import cast_of
 from tests.simulation.stores import segmenting

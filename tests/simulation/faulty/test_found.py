@@ -8,7 +8,7 @@ import pytest
 
 from singerlake.format.state import fold
 from singerlake.format.state.transactions import AddFiles, Transaction
-from singerlake.manifests.port import Loaded, Pending
+from singerlake.stores.port import Loaded, Pending
 from tests.simulation.faulty.all import FAULTY
 from tests.simulation.faulty.merge import OnlyWhatIsLost
 from tests.simulation.run import simulate

@@ -9,14 +9,14 @@ from functools import partial
 from singerlake.clock import timestamp
 from singerlake.errors import RetryableError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest, Run
-from singerlake.manifests.atomic.commit_run import commit_run
-from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.atomic.parts import AtomicRun, Part
-from singerlake.manifests.atomic.view import StreamView, view, view_as_of
-from singerlake.manifests.log.objects import ObjectLog
-from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.writing.uploads import Upload
-from singerlake.manifests.writing.writer import StreamWriter
+from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.atomic.parts import AtomicRun, Part
+from singerlake.stores.atomic.view import StreamView, view, view_as_of
+from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writing.writer import StreamWriter
 from tests.simulation.jobs import Actor, PublisherJob, TrimmerJob
 from tests.simulation.runs.truth import Runs
 from tests.simulation.runs.watch import STREAMS, RunsWatch

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from functools import partialmethod
 from unittest import mock
 
-from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.port import ManifestStore
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.port import ManifestStore
 from tests.simulation.runs.jobs import RunsAuditor, runs_cast
 from tests.simulation.runs.watch import RunsWatch
 from tests.simulation.stores.kinds import Kind

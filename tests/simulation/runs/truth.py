@@ -9,7 +9,7 @@ import msgspec
 
 from singerlake.format.decision import Decision
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.atomic.view import StreamView
+from singerlake.stores.atomic.view import StreamView
 from tests.simulation.watches.truth import Fail, Truth
 
 Told = dict[str, int]

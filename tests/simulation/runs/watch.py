@@ -12,9 +12,9 @@ from singerlake.format.exact_json import decode
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.prepared import brought, settlement
-from singerlake.manifests.numbered import Record
 from singerlake.storage.port import Stored
 from singerlake.storage.probe import PROBE_PREFIX
+from singerlake.stores.numbered import Record
 from tests.simulation.runs.truth import Runs, StreamTruth
 from tests.simulation.watches.truth import Fail
 from tests.simulation.watches.watch import LogWatch, ManifestWatch, Peek, Watches

@@ -14,12 +14,12 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RetireFiles
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.erase.erase_stream import Erased
-from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
-from singerlake.maintenance.gc.apply import collect_now, collect_stream
-from singerlake.manifests.writing.uploads import Receipt, Upload
-from singerlake.manifests.writing.writer import StreamWriter
+from singerlake.stores.writing.uploads import Receipt, Upload
+from singerlake.stores.writing.writer import StreamWriter
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.erase.erase_stream import Erased
+from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.gc.apply import collect_now, collect_stream
 from tests.simulation.jobs import GRACE, SLOW, Actor, CollectorJob, WriterJob
 from tests.simulation.stores.dropping import DropperJob
 from tests.simulation.stores.erasing import VALUES, EraserJob, RebuildingAuditor, see_bytes

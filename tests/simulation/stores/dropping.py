@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from singerlake.format.state.model import Manifest
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.drop_stream import drop_stream
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.drop_stream import drop_stream
 from tests.simulation.jobs import Actor
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.watches.truth import Fail, Truth

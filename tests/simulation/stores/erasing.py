@@ -18,14 +18,14 @@ from singerlake.format.lines.holes import HOLE
 from singerlake.format.state import additions, fold
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Run
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.engines.engine import Threads
-from singerlake.maintenance.erase.condition import Condition, Test
-from singerlake.maintenance.erase.erase_stream import Erased, erase_messages
-from singerlake.maintenance.gc.apply import collect_now
-from singerlake.maintenance.rebuild import rebuild
-from singerlake.manifests.writing.uploads import Upload
 from singerlake.storage.port import Storage
+from singerlake.stores.writing.uploads import Upload
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.erase.condition import Condition, Test
+from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
+from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.rebuild import rebuild
+from singerlake.work.engine import Threads
 from tests.simulation.jobs import Actor, WriterJob
 from tests.simulation.run import Auditor
 from tests.simulation.stores.dropping import DroppedTruth, DropperJob

@@ -10,17 +10,17 @@ from unittest import mock
 from singerlake.clock import IdSource
 from singerlake.format import layout
 from singerlake.format.merge.entry_key import EntryKeys
-from singerlake.manifests.dynamodb import log as dynamodb_log
-from singerlake.manifests.dynamodb.client import DynamoTable
-from singerlake.manifests.dynamodb.items import SegmentItems
-from singerlake.manifests.dynamodb.log import DynamoLog
-from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.log.objects import ObjectLog
-from singerlake.manifests.merge import write as merge_write
-from singerlake.manifests.merge.settings import MergeSettings
-from singerlake.manifests.merge.store import MergeStore
-from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.port import ManifestStore
+from singerlake.stores.dynamodb import log as dynamodb_log
+from singerlake.stores.dynamodb.client import DynamoTable
+from singerlake.stores.dynamodb.items import SegmentItems
+from singerlake.stores.dynamodb.log import DynamoLog
+from singerlake.stores.lockfile import LockfileStore
+from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.merge import write as merge_write
+from singerlake.stores.merge.settings import MergeSettings
+from singerlake.stores.merge.store import MergeStore
+from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.port import ManifestStore
 from tests.simulation.jobs import Actor, WriterJob
 from tests.simulation.stores.often import snapshot_settings
 from tests.simulation.stores.serial import Database, SerialStore

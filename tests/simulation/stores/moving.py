@@ -11,13 +11,13 @@ from singerlake.format.exact_json import decode
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.migrate import migrate_stream
-from singerlake.manifests.log.objects import Floor
-from singerlake.manifests.numbered import Record
-from singerlake.manifests.port import Loaded, ManifestStore
-from singerlake.manifests.publish import published
 from singerlake.storage.port import Stored
+from singerlake.stores.log.objects import Floor
+from singerlake.stores.numbered import Record
+from singerlake.stores.port import Loaded, ManifestStore
+from singerlake.stores.publish import published
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.migrate import migrate_stream
 from tests.simulation.jobs import Actor
 from tests.simulation.stores.kinds import KINDS, MERGE, Kind
 from tests.simulation.watches.merge import MergeWatch

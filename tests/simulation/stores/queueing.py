@@ -13,15 +13,15 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lock_file import LockSettings
-from singerlake.manifests.place import StreamPlace
-from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending
-from singerlake.manifests.queued import committer as committer_module
-from singerlake.manifests.queued.committer import Committer
-from singerlake.manifests.queued.port import Received
-from singerlake.manifests.queued.sender import Sender
-from singerlake.manifests.queued.settings import QueueSettings
-from singerlake.manifests.queued.store import QueuedStore
-from singerlake.manifests.queued.worker import Worker
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
+from singerlake.stores.queued import committer as committer_module
+from singerlake.stores.queued.committer import Committer
+from singerlake.stores.queued.port import Received
+from singerlake.stores.queued.sender import Sender
+from singerlake.stores.queued.settings import QueueSettings
+from singerlake.stores.queued.store import QueuedStore
+from singerlake.stores.queued.worker import Worker
 from tests.simulation.jobs import Actor
 from tests.simulation.run import Auditor
 from tests.simulation.stores.kinds import KINDS, Kind, StoreOf

@@ -15,14 +15,14 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.model import Manifest, Run
-from singerlake.maintenance.gc.segments import collect_segments
-from singerlake.manifests.dynamodb import items as dynamodb_items
-from singerlake.manifests.dynamodb.items import SegmentItems
-from singerlake.manifests.numbered import NumberedStore
-from singerlake.manifests.segments import objects, stored
-from singerlake.manifests.segments.copies import copies_of
-from singerlake.manifests.writing.uploads import Upload
 from singerlake.storage.probe import storage_time
+from singerlake.stores.dynamodb import items as dynamodb_items
+from singerlake.stores.dynamodb.items import SegmentItems
+from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.segments import objects, stored
+from singerlake.stores.segments.copies import copies_of
+from singerlake.stores.writing.uploads import Upload
+from singerlake.upkeep.gc.segments import collect_segments
 from tests.fakes import START
 from tests.simulation.jobs import GRACE, Actor, WriterJob
 from tests.simulation.stores.kinds import KINDS, Kind, dynamo_store

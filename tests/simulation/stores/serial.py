@@ -27,12 +27,12 @@ from singerlake.format.state.transactions import (
     RetireFiles,
     Transaction,
 )
-from singerlake.manifests.commit import is_done
-from singerlake.manifests.port import Abilities, Loaded, Outdated, Pending, Trimmed
-from singerlake.manifests.publish import publish_manifest, refuse_foreign
-from singerlake.manifests.segments import stored
-from singerlake.manifests.shared_states import read_manifest
-from singerlake.manifests.snapshots import Snapshots
+from singerlake.stores.commit import is_done
+from singerlake.stores.port import Abilities, Loaded, Outdated, Pending, Trimmed
+from singerlake.stores.publish import publish_manifest, refuse_foreign
+from singerlake.stores.segments import stored
+from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.snapshots import Snapshots
 from tests.simulation.stores.often import snapshot_settings
 from tests.simulation.world.faults import Fate
 from tests.simulation.world.scheduler import Process

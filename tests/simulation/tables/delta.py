@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 
 from singerlake.clock import Clock
 from singerlake.errors import MissingFileError
-from singerlake.projections.declaration.model import Format, TableDeclaration
-from singerlake.projections.delta import publish as publish_module
-from singerlake.projections.delta.commit import next_commit
-from singerlake.projections.delta.log import commit_key, read
-from singerlake.projections.maintain import collect as collect_module
-from singerlake.projections.state.commit import load
-from singerlake.projections.state.model import TableFile, TableState
 from singerlake.storage.port import Storage, Stored
+from singerlake.tables.declaration.model import Format, TableDeclaration
+from singerlake.tables.delta import publish as publish_module
+from singerlake.tables.delta.commit import next_commit
+from singerlake.tables.delta.log import commit_key, read
+from singerlake.tables.maintain import collect as collect_module
+from singerlake.tables.state.commit import load
+from singerlake.tables.state.model import TableFile, TableState
 from tests.simulation.jobs import Actor
 from tests.simulation.stores.kinds import Kind
 from tests.simulation.tables.jobs import HELD, RunJob, TableActor, TableAuditor, table_cast

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from singerlake.errors import MissingFileError, TooManyConflictsError, UnknownNameError
-from singerlake.projections.declaration.model import TableDeclaration
-from singerlake.projections.maintain.collect import TableCollection, collect, plan_collection
-from singerlake.projections.maintain.drop import drop, plan_drop
-from singerlake.projections.state.commit import load
-from singerlake.projections.state.keys import state_key
-from singerlake.projections.tasks.read_file import _body
+from singerlake.tables.declaration.model import TableDeclaration
+from singerlake.tables.maintain.collect import TableCollection, collect, plan_collection
+from singerlake.tables.maintain.drop import drop, plan_drop
+from singerlake.tables.state.commit import load
+from singerlake.tables.state.keys import state_key
+from singerlake.tables.tasks.read_file import _body
 from tests.simulation.jobs import Actor
 from tests.simulation.stores.kinds import Kind
 from tests.simulation.tables.watch import TableWatch

@@ -7,14 +7,14 @@ from dataclasses import replace
 from unittest import mock
 
 from singerlake.errors import UnknownOutcomeError
-from singerlake.manifests.port import ManifestStore
-from singerlake.projections.declaration.model import TableDeclaration
-from singerlake.projections.run import one_table
-from singerlake.projections.run.one_table import TableRunner
-from singerlake.projections.state.commit import Found, commit, load
-from singerlake.projections.state.keys import state_key
-from singerlake.projections.state.model import COLLECT, REBUILD, TableState, to_json
 from singerlake.storage.port import Refused, Storage
+from singerlake.stores.port import ManifestStore
+from singerlake.tables.declaration.model import TableDeclaration
+from singerlake.tables.run import one_table
+from singerlake.tables.run.one_table import TableRunner
+from singerlake.tables.state.commit import Found, commit, load
+from singerlake.tables.state.keys import state_key
+from singerlake.tables.state.model import COLLECT, REBUILD, TableState, to_json
 from tests.simulation.stores.kinds import Kind
 from tests.simulation.tables import delta
 from tests.simulation.tables.jobs import TableAuditor, table_cast

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from singerlake.projections.state.keys import SCRATCH, state_key
-from singerlake.projections.state.model import TableState, from_json
 from singerlake.storage.port import Stored
 from singerlake.storage.probe import PROBE_PREFIX
+from singerlake.tables.state.keys import SCRATCH, state_key
+from singerlake.tables.state.model import TableState, from_json
 from tests.simulation.tables.work import PREFIX, TABLE, rows_in
 from tests.simulation.watches.watch import Watches
 from tests.simulation.world.scheduler import running

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, cast
 from singerlake.clock import Clock
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Position, SchemaVersion
-from singerlake.maintenance.engines.engine import Threads
-from singerlake.projections.declaration.model import Keep, TableDeclaration
-from singerlake.projections.run.attempt import TableAttempt
-from singerlake.projections.run.one_table import TableRunner
-from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.state.keys import file_path, scratch_path, table_prefix
-from singerlake.projections.state.model import TableFile
-from singerlake.projections.tasks.read_file import _body
 from singerlake.storage.port import Storage
+from singerlake.tables.declaration.model import Keep, TableDeclaration
+from singerlake.tables.run.attempt import TableAttempt
+from singerlake.tables.run.one_table import TableRunner
+from singerlake.tables.run.plan import TablePlan
+from singerlake.tables.state.keys import file_path, scratch_path, table_prefix
+from singerlake.tables.state.model import TableFile
+from singerlake.tables.tasks.read_file import _body
+from singerlake.work.engine import Threads
 from tests.simulation.world.storage import Spooled
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from singerlake.format.exact_json import decode
-from singerlake.manifests.numbered import Record
 from singerlake.storage.port import Stored
+from singerlake.stores.numbered import Record
 from tests.simulation.stores.dynamodb import Item, Place, SimulatedDynamo
 from tests.simulation.watches.watch import following
 from tests.simulation.world.world import World

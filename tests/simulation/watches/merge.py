@@ -9,10 +9,10 @@ from singerlake.format.exact_json import decode
 from singerlake.format.merge.entry_key import LAST_CHANGE, NAME, counts, entry_key
 from singerlake.format.merge.patch import MergeEntry, to_transaction
 from singerlake.format.state.model import Manifest, Position
-from singerlake.manifests.merge.log import SettleRecord
-from singerlake.manifests.merge.records import placed
-from singerlake.manifests.numbered import Record
 from singerlake.storage.port import Stored
+from singerlake.stores.merge.log import SettleRecord
+from singerlake.stores.merge.records import placed
+from singerlake.stores.numbered import Record
 from tests.simulation.watches.causality import Causality, Tick
 from tests.simulation.watches.watch import LogWatch, following
 from tests.simulation.world.world import World

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from singerlake.format import layout
-from singerlake.manifests.segments.stored import named_in
 from singerlake.storage.port import Stored
+from singerlake.stores.segments.stored import named_in
 from tests.simulation.watches.truth import Fail
 
 

@@ -9,8 +9,8 @@ from typing import cast
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
-from singerlake.manifests.segments.stored import with_source
 from singerlake.storage.port import Storage, Stored
+from singerlake.stores.segments.stored import with_source
 
 Fail = Callable[[str], None]
 """Called with what does not hold; does not come back."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
-from singerlake.manifests.port import Loaded, ManifestStore, Outdated, Pending, Trimmed
+from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, Trimmed
 from tests.simulation.watches.truth import Fail, Truth
 
 

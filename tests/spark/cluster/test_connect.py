@@ -32,7 +32,7 @@ print(json.dumps({name: each.count() for name, each in found.items()}))
 """
 TABLE = """
 from singerlake.lake import Lake
-from singerlake.projections.declaration.model import Keep, TableDeclaration
+from singerlake.tables.declaration.model import Keep, TableDeclaration
 from singerlake.spark.tasks import SparkTasks
 lake = Lake.open(sys.argv[2])
 runner = lake.table_runner(lambda _: SparkTasks(spark, sys.argv[2], None))

@@ -17,17 +17,17 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, ReplaceFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.drop_stream import drop_stream
-from singerlake.maintenance.gc.apply import collect_stream
-from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.maintenance.vacuum.join import checked, join, read_head
-from singerlake.manifests.commit import await_settled, commit_transaction
-from singerlake.manifests.port import Loaded, Pending
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream.api import SupportsTriggerAvailableNow
 from singerlake.spark.stream.reader import SingerlakeStreamReader
 from singerlake.spark.stream.wrong_options import RefusedStream
+from singerlake.stores.commit import await_settled, commit_transaction
+from singerlake.stores.port import Loaded, Pending
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.gc.apply import collect_stream
+from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.vacuum.join import checked, join, read_head
 from tests.lakes import build_stream
 
 TAP, STREAM = "tap-a", "orders!"

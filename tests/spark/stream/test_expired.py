@@ -10,10 +10,10 @@ import pytest
 
 from singerlake.errors import ExpiredMessagesError, LineageChangedError
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
-from singerlake.maintenance.gc.apply import collect_now
 from singerlake.spark.source import SingerlakeDataSource
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.gc.apply import collect_now
 from tests.spark.stream.streaming import (
     STREAM,
     TAP,

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake
-from singerlake.projections.sql.grown import is_continued
 from singerlake.spark import spark_engine
+from singerlake.tables.sql.grown import is_continued
 from tests.lakes import build_stream
 
 SCHEMA = {

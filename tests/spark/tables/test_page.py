@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake
-from singerlake.projections.declaration.model import ColumnRule, TableDeclaration
+from singerlake.tables.declaration.model import ColumnRule, TableDeclaration
 from tests.docs.readme import blocks
 from tests.lakes import build_stream
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from singerlake.projections.declaration.model import Format
-from singerlake.projections.formats.all import FORMATS
-from tests.projections.formats.readers_page import CELLS, Cell, check, hard_table
+from singerlake.tables.declaration.model import Format
+from singerlake.tables.formats.all import FORMATS
+from tests.tables.formats.readers_page import CELLS, Cell, check, hard_table
 
 pytestmark = pytest.mark.thorough
 

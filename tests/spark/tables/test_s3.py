@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.engine import Threads
-from singerlake.projections.declaration.model import Keep, TableDeclaration
-from singerlake.projections.declaration.transforms import partition_of
-from singerlake.projections.maintain.collect import collect_table
-from singerlake.projections.maintain.drop import drop, plan_drop
-from singerlake.projections.maintain.verify import verify_files, verify_rows
 from singerlake.spark import read_table, spark_engine
 from singerlake.spark.tasks import spark_tasks
+from singerlake.tables.declaration.model import Keep, TableDeclaration
+from singerlake.tables.declaration.transforms import partition_of
+from singerlake.tables.maintain.collect import collect_table
+from singerlake.tables.maintain.drop import drop, plan_drop
+from singerlake.tables.maintain.verify import verify_files, verify_rows
+from singerlake.work.engine import Threads
 from tests.lakes import build_stream
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server, s3_server
 

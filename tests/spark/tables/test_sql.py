@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from singerlake.errors import BrokenFileError, SettingError
 from singerlake.lake import Lake
-from singerlake.projections.run.python_api import ProjectedTable
-from singerlake.projections.state.keys import table_prefix
 from singerlake.spark import spark_engine
+from singerlake.tables.run.python_api import ProjectedTable
+from singerlake.tables.state.keys import table_prefix
 from tests.lakes import build_stream
 
 SCHEMA = {

@@ -11,9 +11,9 @@ from pyspark.sql import types as t
 from singerlake.lake import Lake
 from singerlake.spark.write.options import write_options
 from singerlake.spark.write.writer import prepare
-from tests.manifests.stores import KINDS
 from tests.spark.write.test_faults import IDS, rows
 from tests.spark.write.writes import STREAM, TAP, Place
+from tests.stores.stores import KINDS
 
 Config = Callable[[str], dict[str, str]]
 WIDER = t.StructType([*IDS.fields, t.StructField("more", t.NullType())])

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
 from singerlake.format.state import fold
-from singerlake.maintenance.rebuild.rebuild import rebuild_manifest
 from singerlake.spark import register
+from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
 from tests.lakes import build_stream
 from tests.spark.write.writes import STREAM, TAP, Place
 from tests.tap.runs import Output, environment, replay, run_process

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake import errors
-from singerlake.storage.arranged import arranged
+from singerlake.storage.copy_parts import arranged
 from singerlake.storage.port import Part
 from singerlake.storage.s3.compose import LEAST
 from singerlake.storage.s3.storage import S3Storage

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from singerlake.cli.main import main
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.verify import verify_stream
 from singerlake.settings import store_settings
 from singerlake.storage.port import Capabilities
+from singerlake.upkeep.verify.verify import verify_stream
 from tests.processes.killed import Killed
 from tests.servers.field import BUCKET, COMMANDS, field_server
 from tests.servers.s3 import S3Server
@@ -80,7 +80,7 @@ def test_a_capture_a_kill_a_vacuum_and_a_collection(server: tuple[str, S3Server]
     chosen = {"max_file_records": 1, "lock_stale_after_seconds": 2, "lock_refresh_seconds": 1}
     lines = [schema(), *records(4, 5), state({"at": 5})]
     killed = Killed(
-        place="singerlake.manifests.writing.writer:StreamWriter._commit",
+        place="singerlake.stores.writing.writer:StreamWriter._commit",
         side="before",
         calls=1,
         config=config(root, **chosen),

@@ -12,9 +12,9 @@ import pytest
 from singerlake.errors import ExpiredMessagesError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.drop_stream import drop_stream
-from singerlake.manifests.atomic.decisions import Decisions
+from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stream import LakeStream
+from singerlake.upkeep.drop_stream import drop_stream
 from tap_singerlake.extent.view import Part, parts_of
 from tap_singerlake.settings import Commits
 from tests.atomic.lakes import SCHEMA, commit_together, decide_against, decide_on, numbers

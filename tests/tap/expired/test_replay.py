@@ -11,9 +11,9 @@ import pytest
 from singerlake.errors import ExpiredMessagesError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.expire.expire_stream import Cut, expire_messages
-from singerlake.maintenance.gc.apply import collect_now
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.gc.apply import collect_now
 from tap_singerlake.reading.reader import MessageBlock, Reader
 from tests.lakes import build_stream
 from tests.tap.runs import V1, V2, replay

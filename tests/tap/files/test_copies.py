@@ -12,8 +12,8 @@ import pytest
 
 from singerlake.errors import AccessDeniedError, BrokenFileError, MissingFileError, SettingError, StorageFullError
 from singerlake.lake import Lake
-from singerlake.maintenance.gc.apply import collect_now
 from singerlake.storage.local.storage import LocalStorage
+from singerlake.upkeep.gc.apply import collect_now
 from tap_singerlake.files import copies
 from tests.attached.lakes import SCHEMA, attach, sha256
 from tests.everywhere.erasing import context_of, erase, vacuum

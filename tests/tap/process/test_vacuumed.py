@@ -10,9 +10,9 @@ from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.vacuum.apply import vacuum_stream
 from singerlake.singer_file import Block
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.vacuum.apply import vacuum_stream
 from tap_singerlake.reading.reader import MessageBlock, Reader
 from tests.lakes import build_stream
 from tests.tap.runs import V1, V2, replay

@@ -25,9 +25,9 @@ from singerlake.errors import (
 from singerlake.format.decision import Decision
 from singerlake.format.extra_fields import read_header
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.verify import verify_metadata
-from singerlake.manifests.atomic.decisions import Decisions
 from singerlake.storage.local.storage import LocalStorage
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.upkeep.verify.verify import verify_metadata
 from target_singerlake.files import publishing
 from target_singerlake.target import TargetSingerlake
 from tests.processes.killed import Killed
@@ -256,8 +256,8 @@ MOMENTS = {
     "after an upload": ("singerlake.storage.local.storage:LocalStorage.upload", "after"),
     "before something is put": ("singerlake.storage.local.storage:LocalStorage.put", "before"),
     "after something is put": ("singerlake.storage.local.storage:LocalStorage.put", "after"),
-    "before the decision": ("singerlake.manifests.atomic.decisions:Decisions.decide", "before"),
-    "after the decision": ("singerlake.manifests.atomic.decisions:Decisions.decide", "after"),
+    "before the decision": ("singerlake.stores.atomic.decisions:Decisions.decide", "before"),
+    "after the decision": ("singerlake.stores.atomic.decisions:Decisions.decide", "after"),
     "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
 }
 

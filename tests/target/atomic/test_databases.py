@@ -12,8 +12,8 @@ import pytest
 from singerlake.adapters import ATOMIC_STORES, ON_THE_LAKE
 from singerlake.errors import InvalidMessageError, SettingError
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.verify import verify_metadata
-from singerlake.manifests.dynamodb import store as dynamodb
+from singerlake.stores.dynamodb import store as dynamodb
+from singerlake.upkeep.verify.verify import verify_metadata
 from tests.processes.killed import Killed
 from tests.target.support import TAP, config, environment, ingest, manifest, records, schema, state, text
 
@@ -29,12 +29,12 @@ MOMENTS = {
     "before an upload": ("singerlake.storage.local.storage:LocalStorage.upload", "before"),
     "before something is put": ("singerlake.storage.local.storage:LocalStorage.put", "before"),
     "after something is put": ("singerlake.storage.local.storage:LocalStorage.put", "after"),
-    "before the commit": ("singerlake.manifests.{kind}.store:{store}.commit_together", "before"),
-    "after the commit": ("singerlake.manifests.{kind}.store:{store}.commit_together", "after"),
-    "before the decision": ("singerlake.manifests.atomic.decisions:Decisions.decide", "before"),
-    "after the decision": ("singerlake.manifests.atomic.decisions:Decisions.decide", "after"),
-    "before a stream is published": ("singerlake.manifests.atomic.in_database:_publish", "before"),
-    "before it is said to be shown": ("singerlake.manifests.atomic.decisions:Decisions.say_shown", "before"),
+    "before the commit": ("singerlake.stores.{kind}.store:{store}.commit_together", "before"),
+    "after the commit": ("singerlake.stores.{kind}.store:{store}.commit_together", "after"),
+    "before the decision": ("singerlake.stores.atomic.decisions:Decisions.decide", "before"),
+    "after the decision": ("singerlake.stores.atomic.decisions:Decisions.decide", "after"),
+    "before a stream is published": ("singerlake.stores.atomic.in_database:_publish", "before"),
+    "before it is said to be shown": ("singerlake.stores.atomic.decisions:Decisions.say_shown", "before"),
     "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
 }
 STORES = {"postgres": "PostgresStore", "dynamodb": "DynamoStore"}

@@ -14,12 +14,12 @@ from singerlake.adapters import ATOMIC_STORES, ON_THE_LAKE
 from singerlake.clock import random_id
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.verify import verify_metadata
-from singerlake.manifests.atomic.decisions import Decisions
-from singerlake.manifests.postgres.schema import create_schema
-from tests.manifests.postgres.place import session
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.postgres.schema import create_schema
+from singerlake.upkeep.verify.verify import verify_metadata
 from tests.servers.dynamodb import DynamoServer
 from tests.servers.s3 import ALWAYS, S3Server
+from tests.stores.postgres.place import session
 from tests.target.atomic.test_s3 import brought, root, runs_in, viewed
 from tests.target.support import ingest
 from tools.postgres import Server

@@ -12,9 +12,9 @@ import pytest
 from singerlake.format import ATTACHED_FORMAT, FORMAT
 from singerlake.lake import Lake
 from tests.faults.support.haste import hasten
-from tests.manifests.stores import KINDS
 from tests.servers.s3 import S3Server
 from tests.servers.web.https import HttpsServer, page
+from tests.stores.stores import KINDS
 from tests.target.attached.files import START, is_sound, objects, person, photo, row, rows, settings, without
 from tests.target.support import TAP, activate, ingest, kept, manifest, record, schema, state
 

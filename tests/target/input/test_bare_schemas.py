@@ -16,9 +16,9 @@ from singerlake.cli.main import main
 from singerlake.clock import SystemClock, random_id
 from singerlake.lake import Lake
 from tests.faults.support.haste import hasten
-from tests.manifests.stores import KINDS, ON_THE_LAKE
 from tests.servers.s3 import S3Server
 from tests.storage.memory import MemoryStorage
+from tests.stores.stores import KINDS, ON_THE_LAKE
 from tests.tap.runs import discover, replay
 from tests.target.support import TAP, USERS, WIDER, ingest, kept_ids, manifest, record, run, schema, state
 

@@ -29,9 +29,9 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.maintenance.verify.verify import verify_stream
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.storage.local.storage import LocalStorage
+from singerlake.stores.writing.writer import StreamWriter
+from singerlake.upkeep.verify.verify import verify_stream
 from target_singerlake.files import growing as files
 from tests.faults.support.haste import hasten
 from tests.processes.killed import Killed
@@ -59,8 +59,8 @@ LINES = [schema(), *records(*range(6)), state({"at": 6})]
 KILL = {
     "before the upload": ("singerlake.storage.local.storage:LocalStorage.upload", "before"),
     "after the upload": ("singerlake.storage.local.storage:LocalStorage.upload", "after"),
-    "before the commit": ("singerlake.manifests.lockfile:LockfileStore.commit", "before"),
-    "after the commit": ("singerlake.manifests.lockfile:LockfileStore.commit", "after"),
+    "before the commit": ("singerlake.stores.lockfile:LockfileStore.commit", "before"),
+    "after the commit": ("singerlake.stores.lockfile:LockfileStore.commit", "after"),
     "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
 }
 """Which call, and on which side of it, a target is killed at; it commits each file by itself, so that every call comes

@@ -11,10 +11,10 @@ import pytest
 
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
-from singerlake.maintenance.verify.verify import verify_stream
-from singerlake.manifests.publish import publish_manifest, published
+from singerlake.stores.publish import publish_manifest, published
+from singerlake.upkeep.verify.verify import verify_stream
 from tests.faults.support.haste import hasten
-from tests.manifests.stores import KINDS
+from tests.stores.stores import KINDS
 from tests.target.support import TAP, WIDER, ingest, kept_ids, manifest, record, records, run, schema, state
 
 Config = Callable[[str], dict[str, str]]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.manifests.lockfile import LockfileStore
-from singerlake.manifests.port import Loaded
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Capabilities, Refused, Written
+from singerlake.stores.lockfile import LockfileStore
+from singerlake.stores.port import Loaded
 from tests.target.support import ingest, manifest, records, schema
 
 

@@ -14,7 +14,7 @@ from singerlake.clock import SystemClock
 from singerlake.format import layout
 from singerlake.lake import Lake
 from target_singerlake.files import progress
-from target_singerlake.files.looks import Looks
+from target_singerlake.files.publish_schedule import Looks
 from target_singerlake.target import TargetSingerlake
 from tests.fakes import FakeClock
 from tests.servers.fault_proxy.proxy import wait_until

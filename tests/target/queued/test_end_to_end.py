@@ -22,7 +22,7 @@ from singerlake.errors import SettingError
 from singerlake.format.exact_json import decode
 from singerlake.format.state.transactions import AddTogether
 from singerlake.lake import Lake
-from singerlake.manifests.numbered import Record
+from singerlake.stores.numbered import Record
 from tests.processes.killed import Killed
 from tests.processes.plugins import Plugin
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY
@@ -47,11 +47,11 @@ VARIABLES = {f"SINGERLAKE_{name.upper()}": value for name, value in KEYS.items()
 SMALL = {"max_file_records": 3}
 PATIENT = {"commit_queue_patience_seconds": 120}
 KILL = {
-    "received": ("singerlake.manifests.queued.sqs:SqsQueue.receive", "after"),
-    "about to commit": ("singerlake.manifests.numbered:NumberedStore.commit", "before"),
-    "committed": ("singerlake.manifests.numbered:NumberedStore.commit", "after"),
-    "about to delete": ("singerlake.manifests.queued.sqs:SqsQueue.delete", "before"),
-    "deleted": ("singerlake.manifests.queued.sqs:SqsQueue.delete", "after"),
+    "received": ("singerlake.stores.queued.sqs:SqsQueue.receive", "after"),
+    "about to commit": ("singerlake.stores.numbered:NumberedStore.commit", "before"),
+    "committed": ("singerlake.stores.numbered:NumberedStore.commit", "after"),
+    "about to delete": ("singerlake.stores.queued.sqs:SqsQueue.delete", "before"),
+    "deleted": ("singerlake.stores.queued.sqs:SqsQueue.delete", "after"),
 }
 """Which call a worker is killed at."""
 

@@ -12,16 +12,16 @@ import msgspec
 from singerlake.format.metadata.root import TapNotes
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.selection import newest_version
-from singerlake.maintenance.lock_files import LockFile
-from singerlake.maintenance.reports.attached_totals import AttachedTotals, attached_totals
-from singerlake.maintenance.reports.census import Census
-from singerlake.maintenance.reports.history import Version, versions_of
-from singerlake.maintenance.reports.runs import Tracked, last_signs, track
-from singerlake.maintenance.reports.schema_diff import SchemaDiff, compare_each
-from singerlake.projections.maintain.status import Standing
-from singerlake.projections.state.model import ColumnEntry
 from singerlake.site.facts.samples import Samples
 from singerlake.site.facts.totals import Histograms, tally, together
+from singerlake.tables.maintain.status import Standing
+from singerlake.tables.state.model import ColumnEntry
+from singerlake.upkeep.lock_files import LockFile
+from singerlake.upkeep.reports.attached_totals import AttachedTotals, attached_totals
+from singerlake.upkeep.reports.census import Census
+from singerlake.upkeep.reports.history import Version, versions_of
+from singerlake.upkeep.reports.runs import Tracked, last_signs, track
+from singerlake.upkeep.reports.schema_diff import SchemaDiff, compare_each
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.format.metadata.root import TapNotes
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.lock_files import locks_of
-from singerlake.maintenance.progress import UNSEEN, Progress
-from singerlake.maintenance.reports.census import Census, take_census
-from singerlake.projections.maintain.status import standing_of
-from singerlake.projections.state.commit import load
 from singerlake.site.facts.facts import LakeFacts, StreamFacts, TableFacts, TapFacts, signs_of, stream_facts
 from singerlake.site.facts.samples import Samples, take_samples
+from singerlake.tables.maintain.status import standing_of
+from singerlake.tables.state.commit import load
+from singerlake.upkeep.lock_files import locks_of
+from singerlake.upkeep.progress import UNSEEN, Progress
+from singerlake.upkeep.reports.census import Census, take_census
+from singerlake.work.parallel import THREADS, in_parallel
 
 
 def gather(

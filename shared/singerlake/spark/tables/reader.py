@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from singerlake.adapters import open_storage
-from singerlake.maintenance.scan.batches import batches
-from singerlake.projections.read import LakeTable
-from singerlake.projections.rows.conform import conformed
-from singerlake.projections.state.keys import table_prefix
-from singerlake.projections.state.model import TableFile
-from singerlake.projections.tasks.read_file import read_rows
 from singerlake.settings import storage_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from singerlake.spark.tables.options import TableOptions
 from singerlake.storage.port import Storage
+from singerlake.tables.read import LakeTable
+from singerlake.tables.rows.conform import conformed
+from singerlake.tables.state.keys import table_prefix
+from singerlake.tables.state.model import TableFile
+from singerlake.tables.tasks.read_file import read_rows
+from singerlake.work.batches import batches
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from singerlake.maintenance.scan.batches import batches
-from singerlake.projections.declaration.model import Format
-from singerlake.projections.read import LakeTable
-from singerlake.projections.rows.conform import conformed
-from singerlake.projections.state.keys import table_prefix
-from singerlake.projections.state.model import TableFile
-from singerlake.projections.tasks.read_file import read_rows
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from singerlake.spark.tables.reader import PARTITION_BYTES, PARTITION_FILES, ROWS
 from singerlake.spark.tables.views import PATTERN
 from singerlake.spark.tasks import worker_storage
 from singerlake.storage.roots import FolderRoot, parse_root
+from singerlake.tables.declaration.model import Format
+from singerlake.tables.read import LakeTable
+from singerlake.tables.rows.conform import conformed
+from singerlake.tables.state.keys import table_prefix
+from singerlake.tables.state.model import TableFile
+from singerlake.tables.tasks.read_file import read_rows
+from singerlake.work.batches import batches
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import SettingError, SingerlakeError
-from singerlake.projections.declaration.statement import quoted
-from singerlake.projections.sql.port import Find, RowsTask
 from singerlake.spark.tables.incremental_statement import table_read_row_by_row
 from singerlake.spark.tables.snapshot import snapshot_frame
 from singerlake.spark.tables.types import table_columns
 from singerlake.spark.tasks import worker_storage
+from singerlake.tables.declaration.statement import quoted
+from singerlake.tables.sql.port import Find, RowsTask
 
 if TYPE_CHECKING:
     import pyarrow as pa

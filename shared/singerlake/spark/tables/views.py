@@ -43,9 +43,9 @@ def create_views(
     DataFrames. Each is one snapshot: call it again to see what was published since. Raises ``SettingError`` where
     names of two differ in case alone, which Spark does not tell apart, and as ``read_table``."""
     from singerlake.adapters import open_storage
-    from singerlake.projections.state.commit import load
-    from singerlake.projections.state.commit import tables as all_tables
     from singerlake.spark.tables.options import table_options
+    from singerlake.tables.state.commit import load
+    from singerlake.tables.state.commit import tables as all_tables
 
     if tables is None:
         wanted = table_options({"path": path, "table": "*", **{name: _text(value) for name, value in options.items()}})

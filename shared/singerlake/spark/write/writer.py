@@ -21,8 +21,6 @@ from singerlake.errors import CommitRefusedError, SettingError, SingerlakeError,
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Run, StreamSchema
 from singerlake.lake import Lake
-from singerlake.manifests.writing.uploads import Upload
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import storage_settings
 from singerlake.singer_file import spool_error
 from singerlake.spark.option_values import named_as_options
@@ -30,6 +28,8 @@ from singerlake.spark.write.files import Job, TaskFiles
 from singerlake.spark.write.options import WriteOptions
 from singerlake.spark.write.schema import json_schema
 from singerlake.spools import SpoolFolder, Spools
+from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writing.writer import StreamWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa

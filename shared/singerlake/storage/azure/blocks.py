@@ -19,9 +19,9 @@ from typing import Any, Protocol
 
 from singerlake.clock import random_id
 from singerlake.errors import MissingFileError
-from singerlake.storage.arranged import Together, arranged
 from singerlake.storage.azure.errors import code_of, may_pass
 from singerlake.storage.clouds.driver import Ask, Fetched
+from singerlake.storage.copy_parts import Together, arranged
 from singerlake.storage.keys import ends_early
 from singerlake.storage.port import Entry, Part
 

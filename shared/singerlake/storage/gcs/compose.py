@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 from singerlake.clock import IdSource
 from singerlake.errors import ConfigurationError, MissingFileError, StorageUnavailableError
 from singerlake.interpreter.threads import threads_ahead
-from singerlake.storage.arranged import SENT, Together, arranged
 from singerlake.storage.clouds.driver import Ask
+from singerlake.storage.copy_parts import SENT, Together, arranged
 from singerlake.storage.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.gcs.errors import is_no_bucket, meaning
 from singerlake.storage.gcs.upload import Asked, place, refused_as_none, send_blocks, send_whole

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from singerlake.errors import AccessDeniedError, SingerlakeError
 from singerlake.interpreter.collector import made_to_last
 from singerlake.storage.patience import Patience
-from singerlake.storage.s3.consent import ask_above
 from singerlake.storage.s3.errors import not_made
+from singerlake.storage.s3.expect_continue import ask_above
 from singerlake.storage.s3.retries import wait_in
 from singerlake.storage.s3.role import in_role
 from singerlake.storage.s3.settings import S3Settings, is_amazon
@@ -183,7 +183,7 @@ def _session(settings: S3Settings, patience: Patience) -> Any:
     """A botocore session that finds its credentials as the settings say."""
     import botocore.session
 
-    from singerlake.storage.s3.descriptions import read_sooner
+    from singerlake.storage.s3.service_models import read_sooner
 
     session = botocore.session.Session(profile=settings.profile)
     read_sooner(session)

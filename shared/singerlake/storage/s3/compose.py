@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.errors import SingerlakeError
-from singerlake.storage.arranged import Together, arranged
+from singerlake.storage.copy_parts import Together, arranged
 from singerlake.storage.keys import ends_early
 from singerlake.storage.port import Part
 from singerlake.storage.s3.errors import is_lost_upload, may_pass

@@ -12,8 +12,8 @@ from typing import Any
 
 from singerlake.storage.lost_replies import words
 from singerlake.storage.patience import Patience
-from singerlake.storage.s3.consent import ask
 from singerlake.storage.s3.errors import give_up, may_pass, translate, trouble
+from singerlake.storage.s3.expect_continue import ask
 from singerlake.storage.s3.settings import S3Settings
 
 _CONTEXT = "singerlake_wait"

@@ -27,7 +27,7 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
         DeferredRefreshableCredentials,
     )
 
-    from singerlake.storage.s3.descriptions import read_sooner
+    from singerlake.storage.s3.service_models import read_sooner
 
     credentials = source.get_credentials()
     if credentials is None:

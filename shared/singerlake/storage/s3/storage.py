@@ -27,8 +27,8 @@ from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part
 from singerlake.storage.probe_results import Proved
 from singerlake.storage.s3.client import Clients, connect
 from singerlake.storage.s3.compose import Composer
-from singerlake.storage.s3.consent import Tries
 from singerlake.storage.s3.errors import S3_ERRORS, give_up, is_absent, is_past_end, meaning, not_s3, translate, trouble
+from singerlake.storage.s3.expect_continue import Tries
 from singerlake.storage.s3.read_stream import open_stream
 from singerlake.storage.s3.settings import S3Settings, endpoint_of
 from singerlake.storage.s3.upload import upload

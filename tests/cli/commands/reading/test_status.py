@@ -13,7 +13,7 @@ from singerlake.format.state.model import Run as TargetRun
 from singerlake.format.state.transactions import Transaction
 from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.manifests.port import Loaded
+from singerlake.stores.port import Loaded
 from tests.cli.conftest import Run
 from tests.format.state.test_fold import add, new_file
 

@@ -14,9 +14,9 @@ import pytest
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
-from tests.maintenance.shelf import SCHEMA
 from tests.processes.plugins import Plugin
 from tests.target.support import environment
+from tests.upkeep.shelf import SCHEMA
 
 FLIGHTS = ("--tap", "t", "--stream", "flights")
 

@@ -10,7 +10,7 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
-from tests.maintenance.shelf import SCHEMA
+from tests.upkeep.shelf import SCHEMA
 
 
 def test_versions_are_listed_in_the_order_in_which_they_came(run: Run, lake: Lake) -> None:

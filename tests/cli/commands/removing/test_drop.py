@@ -16,8 +16,8 @@ from tests.cli.commands.upkeep.test_gc import data_files, stray
 from tests.cli.commands.upkeep.test_vacuum import everything, small_files
 from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
-from tests.maintenance.shelf import SCHEMA
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
+from tests.upkeep.shelf import SCHEMA
 
 
 def names(lake: Lake, tap: str) -> set[str]:

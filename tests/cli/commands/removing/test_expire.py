@@ -19,8 +19,8 @@ from tests.cli.commands.upkeep.test_gc import data_files
 from tests.cli.commands.upkeep.test_vacuum import everything, path_of, small_files
 from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
-from tests.maintenance.shelf import SCHEMA
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
+from tests.upkeep.shelf import SCHEMA
 
 FLIGHTS = "--tap", "t", "--stream", "flights"
 GC_NOTE = "  the files stay until 'singerlake gc --delete' has run twice, a grace time apart"

@@ -17,7 +17,7 @@ from tests.cli.commands.upkeep.test_vacuum import everything
 from tests.cli.commands.writing.test_annotate import notes
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
-from tests.maintenance.shelf import SCHEMA
+from tests.upkeep.shelf import SCHEMA
 
 ROOT = layout.root_metadata_key()
 

@@ -6,7 +6,7 @@ from singerlake.clock import timestamp
 from singerlake.format.state.model import Run as TargetRun
 from singerlake.format.state.transactions import Close, Transaction
 from singerlake.lake import Lake
-from singerlake.manifests.port import Loaded
+from singerlake.stores.port import Loaded
 
 
 def store_of(lake: Lake, stream: str = "flights") -> str | None:

@@ -14,7 +14,7 @@ from singerlake.lake import Lake
 from tests.cli.commands.store.stores import close, store_of
 from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
-from tests.maintenance.shelf import SCHEMA
+from tests.upkeep.shelf import SCHEMA
 
 migrating = import_module("singerlake.cli.commands.store.migrate")
 ROOT = layout.root_metadata_key()

@@ -11,11 +11,11 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.gc.batch_files import BatchNames
 from singerlake.storage.local.storage import LocalStorage
+from singerlake.upkeep.gc.batch_files import BatchNames
 from tests.cli.commands.upkeep.test_vacuum import everything, path_of, small_files
 from tests.cli.conftest import Run
-from tests.maintenance.gc.test_stores import uncommitted
+from tests.upkeep.gc.test_stores import uncommitted
 
 NOW = "--grace", "0s"
 

@@ -11,7 +11,7 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings, parse_lock
 from tests.cli.conftest import Run
-from tests.maintenance.verify.test_verify import body_of
+from tests.upkeep.verify.test_verify import body_of
 
 KEY = layout.version_lock_key("t", "flights", "aaaaaaa")
 

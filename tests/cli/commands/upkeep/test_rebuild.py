@@ -17,9 +17,9 @@ from singerlake.lake import Lake
 from tests.cli.commands.store.stores import close
 from tests.cli.conftest import Run
 from tests.lakes import record_line
-from tests.maintenance.shelf import file_bytes
-from tests.maintenance.spooled.sizes import keep_little
-from tests.maintenance.verify.test_verify import body_of
+from tests.upkeep.rebuild.spooled.sizes import keep_little
+from tests.upkeep.shelf import file_bytes
+from tests.upkeep.verify.test_verify import body_of
 
 FLIGHTS, ROOT, CATALOGUE = layout.manifest_key("t", "flights"), layout.root_metadata_key(), layout.catalogue_key("t")
 
@@ -187,7 +187,7 @@ def test_the_difference_is_shown_before_anything_is_written(
         raise AssertionError("written")
 
     with monkeypatch.context() as patch:
-        patch.setattr("singerlake.maintenance.rebuild.repair_stream._written", fails)
+        patch.setattr("singerlake.upkeep.rebuild.repair_stream._written", fails)
         with pytest.raises(AssertionError, match="written"):
             run("rebuild", lake.storage.url)
     assert lake.storage.get(FLIGHTS) is None

@@ -19,7 +19,7 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
 from tests.lakes import activate_version_line, build_stream, record_line
-from tests.maintenance.shelf import SCHEMA
+from tests.upkeep.shelf import SCHEMA
 
 Damage = Callable[[Path], None]
 _DECOMPRESSOR = igzip_lib.IgzipDecompressor

@@ -12,7 +12,7 @@ import pytest
 from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
-from tests.maintenance.verify.test_verify import body_of
+from tests.upkeep.verify.test_verify import body_of
 
 
 def damage(lake: Lake) -> str:

@@ -13,7 +13,7 @@ from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Written
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
-from tests.maintenance.shelf import OTHER, SCHEMA
+from tests.upkeep.shelf import OTHER, SCHEMA
 
 ROOT = layout.root_metadata_key()
 

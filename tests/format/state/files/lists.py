@@ -13,7 +13,7 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList, Part, Run, touching
 from singerlake.format.state.files.segment import Segment, describe
-from singerlake.manifests.segments.objects import checksum, to_text
+from singerlake.stores.segments.objects import checksum, to_text
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 """When the first file of a list was made; each other one an hour later."""

@@ -12,7 +12,7 @@ from singerlake.format.state.files.cut import Sizes, cut, is_whole
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
-from singerlake.manifests.segments.objects import checksum, to_text
+from singerlake.stores.segments.objects import checksum, to_text
 from tests.format.state.files.lists import Shelf, cut_lists, file_at
 
 SIZES = Sizes(whole=6, segment=5, tail=2)

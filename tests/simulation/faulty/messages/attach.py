@@ -11,7 +11,7 @@ import msgspec
 from singerlake.format import layout
 from singerlake.format.state import attached_objects
 from singerlake.format.state.transactions import CollectFiles
-from singerlake.maintenance.gc import apply as collect
+from singerlake.upkeep.gc import apply as collect
 from tests.simulation.stores import attaching
 from tests.simulation.stores.attaching import ATTACHING
 

@@ -9,10 +9,10 @@ from unittest import mock
 from singerlake.clock import timestamp
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase, Transaction
-from singerlake.maintenance import drop_stream
-from singerlake.maintenance.context import StreamContext
-from singerlake.manifests.commit import commit_transaction
-from singerlake.manifests.port import Loaded
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded
+from singerlake.upkeep import drop_stream
+from singerlake.upkeep.context import StreamContext
 from tests.simulation.stores.dropping import DROPPING
 
 

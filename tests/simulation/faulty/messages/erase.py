@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from unittest import mock
 
-from singerlake.maintenance.erase import erase_stream
-from singerlake.maintenance.rebuild import choose
+from singerlake.upkeep.erase import erase_stream
+from singerlake.upkeep.rebuild import choose
 from tests.simulation.stores.erasing import ERASING
 
 _Erasure = erase_stream._Erasure

@@ -10,8 +10,8 @@ from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import counted, error_json, say, say_json, shown, size
 from singerlake.errors import SingerlakeError, expected_errors
-from singerlake.projections.maintain.drop import DropPlan, plan_drop
-from singerlake.projections.maintain.drop import drop as drop_table
+from singerlake.tables.maintain.drop import DropPlan, plan_drop
+from singerlake.tables.maintain.drop import drop as drop_table
 
 
 @click.command(short_help="Delete tables; the streams that they were made from stay.")

@@ -14,10 +14,10 @@ import click
 from singerlake.cli.engines import ENGINES, reader
 from singerlake.errors import SettingError, UnexpectedError
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.engine import Answer, Answering, Engine, Item, Task
-from singerlake.maintenance.engines.parallel import THREADS
-from singerlake.maintenance.progress import Progress
-from singerlake.projections.sql.port import KnowsSql, SqlEngine, without_spark
+from singerlake.tables.sql.port import KnowsSql, SqlEngine, without_spark
+from singerlake.upkeep.progress import Progress
+from singerlake.work.engine import Answer, Answering, Engine, Item, Task
+from singerlake.work.parallel import THREADS
 
 AUTO = "auto"
 PROCESSES_FROM, SPARK_FROM = 64 << 20, 1 << 30

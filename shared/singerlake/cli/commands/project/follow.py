@@ -14,9 +14,9 @@ from singerlake.cli.commands.project.report import say_error_of, say_made, table
 from singerlake.cli.durations import duration
 from singerlake.cli.output import counted, error_json, say, say_json_line, shown
 from singerlake.errors import SingerlakeError, UnexpectedError
-from singerlake.projections.declaration.streams import Resolved
-from singerlake.projections.run.follow import Follower
-from singerlake.projections.run.results import TableResult
+from singerlake.tables.declaration.streams import Resolved
+from singerlake.tables.run.follow import Follower
+from singerlake.tables.run.results import TableResult
 
 _EVERY = "10s"
 _LEAST = timedelta(seconds=1)

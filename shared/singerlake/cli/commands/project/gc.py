@@ -14,10 +14,10 @@ from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import counted, error_json, say, say_json, shown, size
 from singerlake.errors import SingerlakeError, expected_errors
-from singerlake.maintenance.gc.apply import GRACE
-from singerlake.projections.maintain.collect import TableCollection, collect_table, plan_collection
-from singerlake.projections.state.keys import table_prefix
 from singerlake.storage.probe import storage_time
+from singerlake.tables.maintain.collect import TableCollection, collect_table, plan_collection
+from singerlake.tables.state.keys import table_prefix
+from singerlake.upkeep.gc.apply import GRACE
 
 
 @click.command(short_help="Delete files that tables replaced or never listed, after a grace time.")

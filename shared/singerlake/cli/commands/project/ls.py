@@ -12,11 +12,11 @@ from singerlake.cli.output import Column, checks_in_short, counted, minute, say_
 from singerlake.clock import parse_timestamp
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.projections.declaration.model import TableDeclaration
-from singerlake.projections.declaration.streams import chosen
-from singerlake.projections.maintain.status import standing_of
-from singerlake.projections.state.commit import load
+from singerlake.tables.declaration.model import TableDeclaration
+from singerlake.tables.declaration.streams import chosen
+from singerlake.tables.maintain.status import standing_of
+from singerlake.tables.state.commit import load
+from singerlake.work.parallel import THREADS, in_parallel
 
 _COLUMNS = (
     Column("TABLE", folds=True),

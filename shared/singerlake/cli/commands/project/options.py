@@ -15,7 +15,8 @@ import click
 from singerlake.cli.options import settings_in, variable, with_settings
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.projections.declaration.streams import (
+from singerlake.settings import storage_settings, store_settings
+from singerlake.tables.declaration.streams import (
     Declared,
     Resolved,
     Unresolved,
@@ -24,9 +25,8 @@ from singerlake.projections.declaration.streams import (
     hint_for,
     resolve,
 )
-from singerlake.projections.declaration.yaml_file import NAME, read_file
-from singerlake.projections.state.commit import sources
-from singerlake.settings import storage_settings, store_settings
+from singerlake.tables.declaration.yaml_file import NAME, read_file
+from singerlake.tables.state.commit import sources
 
 _MELTANO, _MELTANO_ROOT = "meltano.yml", "MELTANO_PROJECT_ROOT"
 

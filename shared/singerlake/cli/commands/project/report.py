@@ -12,13 +12,13 @@ from singerlake.cli.commands.project.options import Project
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.output import counted, error_json, say, say_json, shown, size
 from singerlake.errors import SingerlakeError
-from singerlake.projections.declaration.streams import Unresolved
-from singerlake.projections.run.many_tables import plan_tables
-from singerlake.projections.run.one_table import Outcome
-from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.run.results import TableResult
-from singerlake.projections.sql.grown import is_continued
-from singerlake.projections.sql.plan import ASKED, FIRST, SqlPlan
+from singerlake.tables.declaration.streams import Unresolved
+from singerlake.tables.run.many_tables import plan_tables
+from singerlake.tables.run.one_table import Outcome
+from singerlake.tables.run.plan import TablePlan
+from singerlake.tables.run.results import TableResult
+from singerlake.tables.sql.grown import is_continued
+from singerlake.tables.sql.plan import ASKED, FIRST, SqlPlan
 
 _NAMED = 5
 """Properties that the line of a table names."""

@@ -13,11 +13,11 @@ from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import Report, plan_report
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import progress
-from singerlake.projections.declaration.streams import Resolved
-from singerlake.projections.run.many_tables import run_tables
-from singerlake.projections.run.plan import TablePlan
-from singerlake.projections.run.results import TableResult
-from singerlake.projections.sql.plan import SqlPlan
+from singerlake.tables.declaration.streams import Resolved
+from singerlake.tables.run.many_tables import run_tables
+from singerlake.tables.run.plan import TablePlan
+from singerlake.tables.run.results import TableResult
+from singerlake.tables.sql.plan import SqlPlan
 
 
 @click.command(short_help="Bring tables up to their streams.")

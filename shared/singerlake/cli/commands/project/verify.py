@@ -14,9 +14,9 @@ from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import counted, error_json, progress, say, say_json, shown, size
 from singerlake.errors import ExpiredMessagesError, SingerlakeError, expected_errors
-from singerlake.projections.maintain.verify import TableFinding, verify_files, verify_log, verify_rows
-from singerlake.projections.state.commit import load
-from singerlake.projections.state.model import TableState
+from singerlake.tables.maintain.verify import TableFinding, verify_files, verify_log, verify_rows
+from singerlake.tables.state.commit import load
+from singerlake.tables.state.model import TableState
 
 
 @click.command(short_help="Check that tables' files are whole; with --deep, that their rows are what raw says.")

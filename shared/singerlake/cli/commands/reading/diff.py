@@ -15,7 +15,7 @@ from singerlake.errors import SettingError
 from singerlake.format.state import selection
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.maintenance.reports.schema_diff import SchemaDiff, compare
+from singerlake.upkeep.reports.schema_diff import SchemaDiff, compare
 
 
 @click.command(short_help="Compare two schema versions of a stream: can readers of the first read the second?")

@@ -11,8 +11,8 @@ import click
 from singerlake.cli.options import json_option, quiet_option, with_lake
 from singerlake.cli.output import counted, progress, say, say_json, shown
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS
 from singerlake.site.build import Built, build
+from singerlake.work.parallel import THREADS
 
 _SAMPLES = 5
 

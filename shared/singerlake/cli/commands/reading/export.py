@@ -15,10 +15,10 @@ from singerlake.errors import LakeError
 from singerlake.format.metadata.root import TapNotes
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.reports.census import take_census
-from singerlake.maintenance.reports.history import versions_of
-from singerlake.maintenance.reports.runs import last_signs, track
+from singerlake.upkeep.reports.census import take_census
+from singerlake.upkeep.reports.history import versions_of
+from singerlake.upkeep.reports.runs import last_signs, track
+from singerlake.work.parallel import THREADS, in_parallel
 
 
 @click.command(short_help="Write all that is known of a lake without its data as one JSON document.")

@@ -11,10 +11,10 @@ from singerlake.cli.options import chosen_streams, chosen_taps, json_option, tap
 from singerlake.cli.output import Column, counted, minute, say_json, second, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.expire.policy import odd_rules
-from singerlake.maintenance.reports.census import Census, take_census
-from singerlake.manifests.atomic.commits import Commit
+from singerlake.stores.atomic.commits import Commit
+from singerlake.upkeep.expire.policy import odd_rules
+from singerlake.upkeep.reports.census import Census, take_census
+from singerlake.work.parallel import THREADS, in_parallel
 
 logger = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from singerlake.errors import LakeError, SingerlakeError, expected_errors
 from singerlake.format.state.model import CAPTURE, Manifest
 from singerlake.format.state.table_versions import unactivated
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.lock_files import LockFile, locks_of
-from singerlake.maintenance.reports.runs import Tracked, last_signs, track
-from singerlake.projections.maintain.status import Standing, standing_of
-from singerlake.projections.state.commit import load
-from singerlake.projections.state.model import TableRun
+from singerlake.tables.maintain.status import Standing, standing_of
+from singerlake.tables.state.commit import load
+from singerlake.tables.state.model import TableRun
+from singerlake.upkeep.lock_files import LockFile, locks_of
+from singerlake.upkeep.reports.runs import Tracked, last_signs, track
+from singerlake.work.parallel import THREADS, in_parallel
 
 _COLUMNS = (
     Column("TAP", folds=True),

@@ -12,9 +12,9 @@ from singerlake.cli.output import Column, counted, finding_json, minute, say_fin
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.reports.history import Version, versions_of
-from singerlake.maintenance.verify.findings import Finding
+from singerlake.upkeep.reports.history import Version, versions_of
+from singerlake.upkeep.verify.findings import Finding
+from singerlake.work.parallel import THREADS, in_parallel
 
 _COLUMNS = (
     Column("TAP", folds=True),

@@ -24,11 +24,11 @@ from singerlake.cli.output import (
 )
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
-from singerlake.maintenance.catalogue_file import CatalogueFile
-from singerlake.maintenance.drop_stream import Drop, delete_now, drop_stream
-from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.verify.findings import Finding
-from singerlake.projections.state.commit import tables_from
+from singerlake.tables.state.commit import tables_from
+from singerlake.upkeep.catalogue_file import CatalogueFile
+from singerlake.upkeep.drop_stream import Drop, delete_now, drop_stream
+from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.verify.findings import Finding
 
 _SHOWN = 20
 

@@ -23,12 +23,12 @@ from singerlake.cli.output import (
 from singerlake.cli.retention import retention_from, retention_options
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
-from singerlake.maintenance.expire.expire_stream import Cut, Expired, expire_messages
-from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.gc.apply import Collected, collect_now
-from singerlake.maintenance.record_run import record_run
-from singerlake.maintenance.verify.findings import Finding
 from singerlake.storage.probe import storage_time
+from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
+from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.gc.apply import Collected, collect_now
+from singerlake.upkeep.record_run import record_run
+from singerlake.upkeep.verify.findings import Finding
 
 _SHOWN = 20
 

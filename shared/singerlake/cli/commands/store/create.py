@@ -40,8 +40,8 @@ def create(lake_root: str | None, kind: str, **arguments: Any) -> None:
 
 
 def _create_dynamodb(stores: StoreSettings, config: dict[str, Any]) -> None:
-    from singerlake.manifests.dynamodb.client import DynamoTable
-    from singerlake.manifests.dynamodb.tables import create_table, least_policy
+    from singerlake.stores.dynamodb.client import DynamoTable
+    from singerlake.stores.dynamodb.tables import create_table, least_policy
 
     table = DynamoTable(
         stores.dynamodb_table,
@@ -55,7 +55,7 @@ def _create_dynamodb(stores: StoreSettings, config: dict[str, Any]) -> None:
 
 
 def _create_postgres(stores: StoreSettings) -> None:
-    from singerlake.manifests.postgres.schema import create_schema
+    from singerlake.stores.postgres.schema import create_schema
 
     if not stores.postgres_url:
         raise SettingError("postgres_url is not set", hint=f"set ${variable('postgres_url')}")

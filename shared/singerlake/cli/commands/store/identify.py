@@ -10,8 +10,8 @@ from singerlake.adapters import DEFAULT_STORE
 from singerlake.cli.options import with_lake
 from singerlake.cli.output import say, shown
 from singerlake.lake import Lake
-from singerlake.maintenance import identity
-from singerlake.maintenance.root_file import RootFile
+from singerlake.upkeep import identity
+from singerlake.upkeep.root_file import RootFile
 
 
 @click.command("identify", short_help="Show or write the id by which databases know the lake.")

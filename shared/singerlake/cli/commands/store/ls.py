@@ -13,8 +13,8 @@ from singerlake.cli.output import Column, counted, error_json, say, say_json, sh
 from singerlake.errors import SingerlakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.manifests.publish import published
+from singerlake.stores.publish import published
+from singerlake.work.parallel import THREADS, in_parallel
 
 _COLUMNS = (
     Column("TAP", folds=True),

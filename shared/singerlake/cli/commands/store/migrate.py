@@ -21,10 +21,10 @@ from singerlake.cli.options import (
 from singerlake.cli.output import counted, error_json, say, say_json, shown
 from singerlake.errors import ConfigurationError, SingerlakeError
 from singerlake.lake import Lake
-from singerlake.maintenance.file_count import Tally
-from singerlake.maintenance.migrate import Migration, migrate_stream
-from singerlake.maintenance.rebuild.caches import use_manifest_store
-from singerlake.maintenance.record_run import record_run
+from singerlake.upkeep.file_count import Tally
+from singerlake.upkeep.migrate import Migration, migrate_stream
+from singerlake.upkeep.rebuild.caches import use_manifest_store
+from singerlake.upkeep.record_run import record_run
 
 Pair = tuple[str, str]
 Outcome = Migration | SingerlakeError

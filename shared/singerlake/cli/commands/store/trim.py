@@ -14,8 +14,8 @@ from singerlake.cli.output import counted, error_json, say, say_json, shown
 from singerlake.errors import LostStateError, SingerlakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.manifests.port import Trimmed
-from singerlake.manifests.publish import published
+from singerlake.stores.port import Trimmed
+from singerlake.stores.publish import published
 
 KEPT = 200
 """Transactions a trim leaves, as Sleeper's does: what a slow reader may still be following."""

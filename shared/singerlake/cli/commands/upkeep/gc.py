@@ -39,24 +39,24 @@ from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.format.metadata.retention import Retention, retention_of
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
-from singerlake.maintenance.context import StreamContext
-from singerlake.maintenance.engines.parallel import THREADS
-from singerlake.maintenance.expire.expire_stream import Cut, Expired, expire_messages
-from singerlake.maintenance.expire.policy import odd_rules, retentions
-from singerlake.maintenance.file_count import tally
-from singerlake.maintenance.gc.apply import GRACE, Collected, collect_stream
-from singerlake.maintenance.gc.batch_files import old_batches
-from singerlake.maintenance.gc.plan import attached_among
-from singerlake.maintenance.gc.queued import collect_queued
-from singerlake.maintenance.gc.segments import CollectedSegments, collect_segments
-from singerlake.maintenance.lock_files import remove_locks, stale_locks
-from singerlake.maintenance.record_run import record_run
-from singerlake.maintenance.root_copy import keep_copy, root_findings
-from singerlake.maintenance.verify.findings import Finding
-from singerlake.manifests.port import Trimmed
-from singerlake.manifests.segments.copies import copies_of
 from singerlake.storage.port import Storage
 from singerlake.storage.probe import storage_time
+from singerlake.stores.port import Trimmed
+from singerlake.stores.segments.copies import copies_of
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
+from singerlake.upkeep.expire.policy import odd_rules, retentions
+from singerlake.upkeep.file_count import tally
+from singerlake.upkeep.gc.apply import GRACE, Collected, collect_stream
+from singerlake.upkeep.gc.batch_files import old_batches
+from singerlake.upkeep.gc.plan import attached_among
+from singerlake.upkeep.gc.queued import collect_queued
+from singerlake.upkeep.gc.segments import CollectedSegments, collect_segments
+from singerlake.upkeep.lock_files import remove_locks, stale_locks
+from singerlake.upkeep.record_run import record_run
+from singerlake.upkeep.root_copy import keep_copy, root_findings
+from singerlake.upkeep.verify.findings import Finding
+from singerlake.work.parallel import THREADS
 
 _SHOWN = 20
 

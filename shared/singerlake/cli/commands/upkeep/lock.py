@@ -12,7 +12,7 @@ from singerlake.cli.output import Column, say, say_json, shown, table
 from singerlake.errors import UnknownNameError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.maintenance.lock_files import LockFile, break_lock, locks_of, read_lock
+from singerlake.upkeep.lock_files import LockFile, break_lock, locks_of, read_lock
 
 _COLUMNS = (
     Column("KEY", folds=True),

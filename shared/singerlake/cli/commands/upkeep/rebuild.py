@@ -26,14 +26,14 @@ from singerlake.cli.output import counted, finding_json, progress, say, say_find
 from singerlake.errors import CorruptObjectError, ForeignManifestError, LakeError, SettingError
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.engine import Engine
-from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.rebuild.caches import rebuild_catalogue, rebuild_root
-from singerlake.maintenance.rebuild.repair import Repair
-from singerlake.maintenance.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.maintenance.rebuild.survey_journal import SurveyJournal, open_survey_journal
-from singerlake.maintenance.record_run import record_run
-from singerlake.maintenance.verify.findings import Finding
+from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.rebuild.caches import rebuild_catalogue, rebuild_root
+from singerlake.upkeep.rebuild.repair import Repair
+from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.survey_journal import SurveyJournal, open_survey_journal
+from singerlake.upkeep.record_run import record_run
+from singerlake.upkeep.verify.findings import Finding
+from singerlake.work.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,12 @@ from singerlake.cli.options import (
 from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown, size
 from singerlake.errors import LakeError, SettingError
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS
-from singerlake.maintenance.file_count import Tally
-from singerlake.maintenance.record_run import record_run
-from singerlake.maintenance.vacuum.apply import Vacuumed, vacuum_stream
-from singerlake.maintenance.vacuum.plan import MOST_WAITING, TARGET_BYTES
-from singerlake.maintenance.verify.findings import Finding
+from singerlake.upkeep.file_count import Tally
+from singerlake.upkeep.record_run import record_run
+from singerlake.upkeep.vacuum.apply import Vacuumed, vacuum_stream
+from singerlake.upkeep.vacuum.plan import MOST_WAITING, TARGET_BYTES
+from singerlake.upkeep.verify.findings import Finding
+from singerlake.work.parallel import THREADS
 
 Streams = dict[tuple[str, str], Vacuumed]
 

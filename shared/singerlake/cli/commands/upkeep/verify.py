@@ -20,16 +20,16 @@ from singerlake.clock import IdSource
 from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.journal import open_journal
-from singerlake.maintenance.erase.condition import Condition
-from singerlake.maintenance.erase.declared import doubt
-from singerlake.maintenance.erase.traces import find_traces
-from singerlake.maintenance.expire.policy import odd_rules
-from singerlake.maintenance.file_count import NONE, Tally
-from singerlake.maintenance.root_copy import lost_root
-from singerlake.maintenance.verify.findings import KINDS, Finding
-from singerlake.maintenance.verify.sample import Sample, parse_sample
-from singerlake.maintenance.verify.verify import (
+from singerlake.upkeep.erase.condition import Condition
+from singerlake.upkeep.erase.declared import doubt
+from singerlake.upkeep.erase.traces import find_traces
+from singerlake.upkeep.expire.policy import odd_rules
+from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.root_copy import lost_root
+from singerlake.upkeep.verify.findings import KINDS, Finding
+from singerlake.upkeep.verify.journal import open_journal
+from singerlake.upkeep.verify.sample import Sample, parse_sample
+from singerlake.upkeep.verify.verify import (
     Verified,
     VerifyOptions,
     verify_catalogue,

@@ -9,7 +9,7 @@ from singerlake.cli.output import say, say_json, shown
 from singerlake.errors import SettingError
 from singerlake.format.metadata.root import TapNotes
 from singerlake.lake import Lake
-from singerlake.maintenance.annotate import Edit, annotate
+from singerlake.upkeep.annotate import Edit, annotate
 
 
 @click.command("annotate", short_help="Say who owns a tap, what it is and where to read on, or show what is said.")

@@ -27,15 +27,15 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
-from singerlake.maintenance.engines.parallel import THREADS, in_parallel
-from singerlake.maintenance.progress import Progress
-from singerlake.manifests.writing.uploads import Upload
-from singerlake.manifests.writing.writer import StreamWriter
 from singerlake.settings import storage_settings, store_settings
 from singerlake.singer_file import spool_error
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.probe import PROBE_PREFIX
 from singerlake.storage.roots import FolderRoot, parse_root
+from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writing.writer import StreamWriter
+from singerlake.upkeep.progress import Progress
+from singerlake.work.parallel import THREADS, in_parallel
 
 
 @click.command(short_help="Keep files without a tap: a record for each, and its bytes.")

@@ -1,0 +1,308 @@
+"""One DynamoDB table: consistent reads, writes under conditions, deletions, each sent until its outcome is known.
+
+botocore is imported when the first request is made, not before. Its own retries are off, since a silent retry hides
+whose write it was; a table that throttles, and an endpoint that does not answer, are waited for as storage is.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from singerlake.clock import Clock
+from singerlake.errors import SettingError, SingerlakeError
+from singerlake.storage.checks import check_endpoint
+from singerlake.storage.lost_replies import Write, send_until_answered, send_until_known
+from singerlake.storage.patience import Patience
+from singerlake.storage.s3.client import in_session, region_for
+from singerlake.storage.s3.settings import KEYS, S3Settings
+from singerlake.stores.dynamodb.errors import DYNAMO_ERRORS, NotDynamoDBError, UnprocessedError, translate
+
+Result = TypeVar("Result")
+Item = Mapping[str, Mapping[str, str]]
+"""Attributes in DynamoDB's own form: ``{"number": {"N": "7"}, "body": {"S": "..."}}``."""
+
+HASH = "table_id"
+"""The table's hash key, a string."""
+RANGE = "number"
+"""The table's range key, a number."""
+_PAGES_SCANNED = 20
+_BATCH = 25
+"""Most items that one request may put or delete."""
+_AT_ONCE = 8
+"""Such requests under way."""
+_TOKEN_LENGTH = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must hold of an item: ``text`` speaks of its attribute ``of`` as ``#it``, and of ``value`` as ``:it``."""
+
+    text: str
+    of: str
+    value: int | str | None = None
+
+
+FREE = Condition("attribute_not_exists(#it)", RANGE)
+"""No item has the key."""
+
+
+def below(of: str, value: int) -> Condition:
+    """The attribute is below ``value``, or there is no item."""
+    return Condition("attribute_not_exists(#it) OR #it < :it", of, value)
+
+
+def reached(of: str, value: int) -> Condition:
+    """There is an item, and its attribute is at least ``value``."""
+    return Condition("#it >= :it", of, value)
+
+
+def equal(of: str, value: str) -> Condition:
+    """There is an item, and its attribute is ``value``."""
+    return Condition("#it = :it", of, value)
+
+
+Action = tuple[str, dict[str, Any]]
+"""A part of a transaction: its kind and arguments, without the table."""
+
+
+def put(item: Item, condition: Condition) -> Action:
+    """Write the whole item where ``condition`` holds of the one in its place."""
+    return "Put", {"Item": item, **_arguments(condition)}
+
+
+def check(key: Item, condition: Condition) -> Action:
+    """Only look whether ``condition`` holds."""
+    return "ConditionCheck", {"Key": key, **_arguments(condition)}
+
+
+def key_of(table_id: str, number: int) -> Item:
+    return {HASH: {"S": table_id}, RANGE: {"N": str(number)}}
+
+
+class DynamoTable:
+    """A table with the keys ``HASH`` and ``RANGE``, which many streams may share, and many threads. Nothing is sent
+    before the first call.
+
+    ``settings`` give credentials and region; what concerns S3 alone is not looked at. Every method may raise
+    ``AccessDeniedError``, ``SettingError`` (no such table, one with other keys) and ``StorageUnavailableError``.
+    """
+
+    def __init__(
+        self, name: str, settings: S3Settings | None = None, *, endpoint_url: str | None = None, clock: Clock
+    ) -> None:
+        if not name or name != name.strip():
+            raise SettingError("dynamodb_table is empty or has white space around it", hint="name a table")
+        if endpoint_url:
+            check_endpoint("dynamodb_endpoint_url", endpoint_url, credentials=KEYS)
+        self.name = name
+        self.clock = clock
+        self._settings = settings or S3Settings()
+        self._endpoint_url = endpoint_url
+        self._patience = self._patience_of(self._settings.patience_seconds)
+        self._lock = threading.Lock()
+        self._connected: list[Any] = []
+
+    def with_patience(self, seconds: float) -> DynamoTable:
+        """This table, by the same client, for requests that wait no longer than that, nor than the settings say."""
+        other = copy.copy(self)
+        other._patience = self._patience_of(min(seconds, self._settings.patience_seconds))
+        return other
+
+    def get(self, key: Item) -> Item | None:
+        """An item; None where there is none."""
+        reply = self.ask(lambda client: client.get_item(TableName=self.name, Key=key, ConsistentRead=True))
+        item: Item | None = reply.get("Item")
+        return item
+
+    def query(self, table_id: str, condition: str, value: int, *, only_keys: bool = False) -> Iterator[Item]:
+        """The items under a hash key whose range key is ``condition`` (as ``>``) ``value``, by rising range key."""
+        arguments: dict[str, Any] = {
+            "TableName": self.name,
+            "ConsistentRead": True,
+            "KeyConditionExpression": f"#hash = :hash AND #range {condition} :range",
+            "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
+            "ExpressionAttributeValues": {":hash": {"S": table_id}, ":range": {"N": str(value)}},
+        }
+        if only_keys:
+            arguments["ProjectionExpression"] = "#hash, #range"
+        yield from self._pages(arguments)
+
+    def query_between(self, table_id: str, first: int, last: int) -> Iterator[Item]:
+        """The items under a hash key with range keys from ``first`` to ``last``, by rising range key."""
+        values = {":hash": {"S": table_id}, ":first": {"N": str(first)}, ":last": {"N": str(last)}}
+        return self._pages(
+            {
+                "TableName": self.name,
+                "ConsistentRead": True,
+                "KeyConditionExpression": "#hash = :hash AND #range BETWEEN :first AND :last",
+                "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
+                "ExpressionAttributeValues": values,
+            }
+        )
+
+    def last_up_to(self, table_id: str, number: int) -> Item | None:
+        """The item under a hash key with the highest range key up to ``number``; None where there is none."""
+        arguments: dict[str, Any] = {
+            "TableName": self.name,
+            "ConsistentRead": True,
+            "KeyConditionExpression": "#hash = :hash AND #range <= :range",
+            "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
+            "ExpressionAttributeValues": {":hash": {"S": table_id}, ":range": {"N": str(number)}},
+            "ScanIndexForward": False,
+            "Limit": 1,
+        }
+        items: list[Item] = self.ask(lambda client: client.query(**arguments))["Items"]
+        return items[0] if items else None
+
+    def _pages(self, arguments: dict[str, Any]) -> Iterator[Item]:
+        while True:
+            page = self.ask(lambda client: client.query(**arguments))
+            yield from page["Items"]
+            if not page.get("LastEvaluatedKey"):
+                return
+            arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def scan(self, part: str) -> list[Item]:
+        """The hash keys that hold ``part``, of the first pages of the table alone: it may be large."""
+        arguments: dict[str, Any] = {
+            "TableName": self.name,
+            "ProjectionExpression": "#hash",
+            "FilterExpression": "contains(#hash, :part)",
+            "ExpressionAttributeNames": {"#hash": HASH},
+            "ExpressionAttributeValues": {":part": {"S": part}},
+        }
+        items: list[Item] = []
+        for _ in range(_PAGES_SCANNED):
+            page = self.ask(lambda client: client.scan(**arguments))
+            items += page["Items"]
+            if not page.get("LastEvaluatedKey"):
+                break
+            arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        return items
+
+    def write(self, *actions: Action, look: Callable[[], bool | None]) -> bool:
+        """All of ``actions`` or none; False where a condition does not hold.
+
+        ``look`` reads back after a lost reply: True where the effect is seen, False where it can no longer come, None
+        where it still may. The token is made of the request itself, so that sending it twice is harmless. Raises
+        ``UnknownOutcomeError``.
+        """
+        items = [{kind: {"TableName": self.name, **arguments}} for kind, arguments in actions]
+        request = json.dumps(items, sort_keys=True).encode("ascii")
+        token = hashlib.sha256(request).hexdigest()[:_TOKEN_LENGTH]
+
+        def send() -> bool:
+            self._client.transact_write_items(TransactItems=items, ClientRequestToken=token)
+            return True
+
+        return self._settle(Write[bool](send, look, refused=False, conditional=True))
+
+    def delete(self, keys: Sequence[Item]) -> None:
+        """Delete items, which may be gone, in their order. Raises ``UnknownOutcomeError``."""
+        for start in range(0, len(keys), _BATCH):
+            self._send_batch([{"DeleteRequest": {"Key": key}} for key in keys[start : start + _BATCH]])
+
+    def put_all(self, items: Sequence[Item]) -> None:
+        """Write items that nobody writes otherwise, several requests at once. Raises ``UnknownOutcomeError``."""
+        batches = [
+            [{"PutRequest": {"Item": item}} for item in items[start : start + _BATCH]]
+            for start in range(0, len(items), _BATCH)
+        ]
+        if len(batches) < 2:
+            for batch in batches:
+                self._send_batch(batch)
+            return
+        with ThreadPoolExecutor(min(_AT_ONCE, len(batches)), thread_name_prefix="items") as executor:
+            sent = [executor.submit(self._send_batch, batch) for batch in batches]
+            try:
+                for each in sent:
+                    each.result()
+            finally:
+                for each in sent:
+                    each.cancel()
+
+    def ask(self, request: Callable[[Any], Result]) -> Result:
+        """What ``request`` gets from the client; it may be repeated, also if it took effect."""
+        return send_until_answered(
+            lambda: request(self._client),
+            patience=self._patience,
+            errors=DYNAMO_ERRORS,
+            translate=self._translate,
+            key=self.name,
+        )
+
+    def _send_batch(self, requests: list[dict[str, Any]]) -> None:
+        left = requests
+
+        def send() -> bool:
+            nonlocal left
+            reply = self._client.batch_write_item(RequestItems={self.name: left})
+            left = reply.get("UnprocessedItems", {}).get(self.name, [])
+            if left:
+                raise UnprocessedError
+            return True
+
+        self._settle(Write[bool](send, _no_look, refused=False, conditional=False))
+
+    def _settle(self, write: Write[Result]) -> Result:
+        return send_until_known(
+            write, patience=self._patience, errors=DYNAMO_ERRORS, translate=self._translate, key=self.name
+        )
+
+    def _patience_of(self, seconds: float) -> Patience:
+        return Patience(seconds, self.clock, place=self._endpoint_url or "Amazon DynamoDB", what="DynamoDB")
+
+    def _translate(self, error: Exception) -> SingerlakeError:
+        where = {"endpoint": self._endpoint_url} if self._endpoint_url else {}
+        return translate(error, self._settings, dynamodb_table=self.name, **where)
+
+    @property
+    def _client(self) -> Any:
+        with self._lock:
+            if not self._connected:
+                self._connected.append(in_session(self._settings, self._connect, self._patience))
+            return self._connected[0]
+
+    def _connect(self, session: Any) -> Any:
+        from botocore.config import Config
+
+        config = Config(
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            connect_timeout=10,
+            read_timeout=20,
+            max_pool_connections=32,
+            tcp_keepalive=True,
+        )
+        region = region_for(self._settings, session, self._endpoint_url)
+        client = session.create_client("dynamodb", region_name=region, endpoint_url=self._endpoint_url, config=config)
+        client.meta.events.register("after-call.dynamodb", _believe)
+        return client
+
+
+def _arguments(condition: Condition) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "ConditionExpression": condition.text,
+        "ExpressionAttributeNames": {"#it": condition.of},
+    }
+    if condition.value is not None:
+        kind = "S" if isinstance(condition.value, str) else "N"
+        arguments["ExpressionAttributeValues"] = {":it": {kind: str(condition.value)}}
+    return arguments
+
+
+def _believe(http_response: Any, **_: Any) -> None:
+    """Refuse a success that some proxy made up: the answer to a write holds nothing that would be missed."""
+    kind = http_response.headers.get("content-type", "")
+    if http_response.status_code < 300 and not kind.startswith("application/x-amz-json"):
+        raise NotDynamoDBError
+
+
+def _no_look() -> None:
+    return None

@@ -1,0 +1,107 @@
+"""Entries of the ``merge`` store on storage: each is one transaction under a key of its own, written without
+waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from singerlake.errors import CorruptObjectError
+from singerlake.format import layout
+from singerlake.format.decoders import prepare_decoders
+from singerlake.format.exact_json import decode
+from singerlake.format.merge.entry_key import LAST_TIME, NAME, EntryKey, counts, entry_key, name_before
+from singerlake.format.merge.patch import MergeEntry, to_transaction
+from singerlake.format.state.transactions import Transaction
+from singerlake.storage import port
+from singerlake.storage.port import Storage
+from singerlake.stores.merge.settings import MergeSettings
+
+_FEW = 8
+"""Up to this many entries are read one after the other: threads would take longer."""
+
+
+class StoredEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an entry holds: its name below ``_log/``, a transaction, and the one it must come right after, if any."""
+
+    key: str
+    transaction: Transaction
+    after: str | None = None
+
+
+class Entries:
+    """Those of one stream, by their names below ``_log/``."""
+
+    def __init__(self, storage: Storage, tap: str, stream: str, settings: MergeSettings) -> None:
+        self._storage = storage
+        self._log = layout.log_prefix(tap, stream)
+        self._settings = settings
+
+    def key(self, name: str) -> str:
+        """Where an entry is."""
+        return self._log + name
+
+    def name(self, key: str) -> str:
+        """The inverse of ``key``."""
+        return key[len(self._log) :]
+
+    def between(self, since: int, before: int) -> Iterator[tuple[EntryKey, port.Entry]]:
+        """Entries named for times in [since, before), newest first, in as many pages as that takes and no more."""
+        for entry in self._storage.list(self._log + NAME, start_after=self._log + name_before(before)):
+            key = entry_key(self.name(entry.key))
+            if key is None or key.time >= before:
+                continue
+            if key.time < since:
+                return
+            yield key, entry
+
+    def all(self) -> Iterator[tuple[EntryKey, port.Entry]]:
+        """All there are, newest first."""
+        return self.between(0, LAST_TIME + 1)
+
+    def head(self, name: str) -> port.Entry | None:
+        """An entry's time and size, None where it is not there."""
+        return self._storage.head(self.key(name))
+
+    def count(self, key: EntryKey, entry: port.Entry) -> bool:
+        """Whether an entry counts, or was written by a clock that was too wrong."""
+        return counts(key.time, entry.last_modified, self._settings.stale_ms)
+
+    def read(self, names: Iterable[str]) -> Mapping[str, StoredEntry]:
+        """What the entries hold, for those that are still there. Raises ``CorruptObjectError`` for what is no entry."""
+        wanted = list(names)
+        if len(wanted) <= _FEW or self._settings.parallel == 1:
+            held = map(self._read, wanted)
+            return {each.key: each for each in held if each is not None}
+        with ThreadPoolExecutor(self._settings.parallel, thread_name_prefix="entries") as executor:
+            return {each.key: each for each in executor.map(self._read, wanted) if each is not None}
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove entries; absent ones are no matter."""
+        wanted = [self.key(name) for name in names]
+        if len(wanted) <= _FEW or self._settings.parallel == 1:
+            for key in wanted:
+                self._storage.delete(key)
+            return
+        with ThreadPoolExecutor(self._settings.parallel, thread_name_prefix="entries") as executor:
+            for _ in executor.map(self._storage.delete, wanted):
+                pass
+
+    def _read(self, name: str) -> StoredEntry | None:
+        stored = self._storage.get(self.key(name))
+        if stored is None:
+            return None
+        try:
+            entry = decode(stored.body, MergeEntry)
+            return StoredEntry(key=name, transaction=to_transaction(entry), after=entry.after)
+        except msgspec.DecodeError as error:
+            raise CorruptObjectError(
+                f"not an entry that this version knows: {error}",
+                hint="upgrade singerlake, or restore it, or move it out of the lake; nothing was changed",
+                key=self.key(name),
+            ) from error
+
+
+prepare_decoders(StoredEntry)

@@ -1,0 +1,154 @@
+"""The newest state of a stream in PostgreSQL: of few files from the rows alone, of many from ``manifest.json`` and the
+transactions after it, so that nobody reads a row for each file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from singerlake.errors import CorruptObjectError, LostStateError
+from singerlake.format import layout
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.fold import apply
+from singerlake.format.state.model import Manifest
+from singerlake.stores.numbered import Record
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.postgres.session import Session
+from singerlake.stores.postgres.state.read import (
+    StreamHead,
+    has_more_files,
+    read_head,
+    read_retired,
+    read_row,
+    read_tail,
+)
+from singerlake.stores.postgres.state.segments import RowSegments, list_of_rows
+from singerlake.stores.segments.objects import SegmentObjects
+from singerlake.stores.segments.stored import sizes_of
+from singerlake.stores.shared_states import read_manifest
+
+if TYPE_CHECKING:
+    from singerlake.stores.postgres.connection import Connection
+
+_MOST_BEHIND = 20_000
+"""Transactions that are read after ``manifest.json``; where more came, as after a backup of it was restored, rows take
+less memory."""
+
+
+class NewestState:
+    """Reads the state of one stream. All methods raise ``CorruptObjectError``, ``UnsupportedFormatError``, and what
+    ``Session.read`` and storage raise."""
+
+    def __init__(self, session: Session, place: StreamPlace, table_id: str) -> None:
+        self._session = session
+        self._storage = place.storage
+        self._key = layout.manifest_key(place.tap, place.stream)
+        self._table_id = table_id
+        self._segments = RowSegments(session, table_id, SegmentObjects(place.storage, place.tap, place.stream))
+
+    def read(self) -> Manifest | None:
+        """The newest state, all of it from one moment; None: no such stream."""
+
+        def few(connection: Connection) -> tuple[bool, Manifest | None]:
+            if has_more_files(connection, self._table_id, sizes_of(None).whole):
+                return False, None
+            return True, self.of_rows(connection)
+
+        whole, manifest = self._session.read(few)
+        if whole:
+            return manifest
+        shown = self._shown()
+        return (shown and self._after(shown)) or self._session.read(self.of_rows)
+
+    def of_rows(self, connection: Connection) -> Manifest | None:
+        """The state that the rows have; None: no such stream."""
+        state = read_row(connection, self._table_id)
+        if state is None:
+            return None
+        return msgspec.structs.replace(
+            state,
+            files=list_of_rows(connection, self._table_id),
+            retired=AppendOnlyList(read_retired(connection, self._table_id)),
+        )
+
+    def _shown(self) -> Manifest | None:
+        """What is published, where it can be read."""
+        stored = self._storage.get(self._key)
+        try:
+            return read_manifest(stored.body, key=self._key, storage=self._storage) if stored else None
+        except CorruptObjectError:
+            return None
+
+    def _after(self, shown: Manifest) -> Manifest | None:
+        """``shown`` with the transactions after it; None where that is not surely what the rows have."""
+        begun = msgspec.structs.replace(shown, files=shown.files.with_source(self._segments))
+        try:
+            after = self._session.read(lambda connection: self._read_after(connection, begun))
+            # Behind the end of that transaction: this may read storage for longer than a server lets one idle.
+            state = None if after is None else folded(begun, after.tail, after.head)
+        except CorruptObjectError:
+            return None
+        except LostStateError:
+            # Whether an older backup of the database was restored is for the writer to say.
+            return None
+        same = after and state and all(getattr(state, field) == getattr(after.row, field) for field in _IN_ROW)
+        return state if same else None
+
+    def _read_after(self, connection: Connection, shown: Manifest) -> _After | None:
+        """What the tables have to be held against ``shown``; None where it is of another state's past, or too old."""
+        head = read_head(connection, self._table_id)
+        row = read_row(connection, self._table_id)
+        if head is None or row is None or _names(shown) != _names(row):
+            return None
+        if head.number - shown.transaction.number > _MOST_BEHIND:
+            return None
+        tail = read_tail(connection, self._table_id, shown, head)
+        return None if tail is None else _After(head, row, tail)
+
+
+@dataclass(frozen=True, slots=True)
+class _After:
+    head: StreamHead
+    row: Manifest
+    tail: list[Record]
+
+
+_IN_ROW = ("format", "lineage", "created", "transaction", "versions", "schemas", "runs")
+"""What both have, beside what ``checked`` looks at."""
+
+
+def folded(base: Manifest, tail: Sequence[Record], head: StreamHead) -> Manifest:
+    """``base`` with the transactions after it, up to ``head``. Raises ``CorruptObjectError``."""
+    state = base
+    for record in tail:
+        after = apply(state, record.transaction)
+        if isinstance(after, Conflict):
+            raise corrupt(base, f"transaction {record.number} does not fit the state before it: {after.reason}")
+        state = after
+    return checked(state, head)
+
+
+def checked(state: Manifest, head: StreamHead) -> Manifest:
+    """``state``, where the stream's row says the same of it. Raises ``CorruptObjectError``."""
+    if (state.next_offset, state.closed, state.settled) != (head.next_offset, head.closed, head.settled):
+        raise corrupt(state, f"the stream's row does not fit transaction {head.number}")
+    return state
+
+
+def corrupt(state: Manifest, what: str) -> CorruptObjectError:
+    """What is wrong with the tables of a stream, of which ``state`` is one state."""
+    return CorruptObjectError(
+        what,
+        hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
+        tap=state.tap,
+        stream=state.stream,
+        store=state.store,
+    )
+
+
+def _names(state: Manifest) -> tuple[str, str, str, str | None]:
+    return state.tap, state.stream, state.store, state.lineage

@@ -1,0 +1,166 @@
+"""The queue in Amazon SQS, or in a server that speaks its protocol.
+
+botocore is imported when the first request is made, not before. A message may be sent twice, for the queue drops a
+second one of the same deduplication id, and a committer what is committed: so botocore's own retries are on, and few.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from singerlake.clock import Clock
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.storage.patience import Patience
+from singerlake.storage.s3 import errors as s3_errors
+from singerlake.storage.s3.client import in_session, region_for
+from singerlake.storage.s3.settings import S3Settings
+from singerlake.stores.queued.port import Received
+from singerlake.stores.queued.settings import URL, QueueSettings
+
+Result = TypeVar("Result")
+
+_REGION = re.compile(r"(?:^|\.)sqs\.([a-z0-9-]+)\.")
+LONGEST_WAIT = 5
+"""Seconds that a poll may wait for a message: a committer ends within them."""
+_CONNECT_SECONDS = 5
+_READ_SECONDS = 10
+_TRIES = 2
+_SHOWN = 300
+_DENIED = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "InvalidClientTokenId",
+        "UnrecognizedClientException",
+        "MissingAuthenticationToken",
+        "InvalidSignatureException",
+        "SignatureDoesNotMatch",
+        "IncompleteSignature",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "KmsAccessDenied",
+    }
+)
+_NO_QUEUE = frozenset({"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "NonExistentQueue"})
+_BUSY = frozenset({"RequestThrottled", "ThrottlingException", "Throttling", "OverLimit", "KmsThrottled"})
+
+
+class SqsQueue:
+    """A FIFO queue, which many threads may share. ``s3`` gives credentials and region; what concerns S3 alone is not
+    looked at. Nothing is sent before the first call."""
+
+    def __init__(self, settings: QueueSettings, s3: S3Settings | None = None, *, clock: Clock) -> None:
+        self._url = settings.url
+        self._settings = s3 or S3Settings()
+        self._lock = threading.Lock()
+        self._connected: Any = None
+        self._patience = Patience(self._settings.patience_seconds, clock, place="Amazon SQS", what="SQS")
+
+    @property
+    def name(self) -> str:
+        """The URL: it was refused if it held credentials."""
+        return self._url
+
+    def send(self, body: str, *, group: str, deduplication: str) -> None:
+        """As the port says."""
+        self._ask(
+            lambda client: client.send_message(
+                QueueUrl=self._url, MessageBody=body, MessageGroupId=group, MessageDeduplicationId=deduplication
+            )
+        )
+
+    def receive(self, most: int, *, wait: int) -> Sequence[Received]:
+        """As the port says."""
+        reply = self._ask(
+            lambda client: client.receive_message(QueueUrl=self._url, MaxNumberOfMessages=most, WaitTimeSeconds=wait)
+        )
+        return [
+            Received(each["MessageId"], each.get("Body", ""), each["ReceiptHandle"])
+            for each in reply.get("Messages", ())
+        ]
+
+    def delete(self, messages: Sequence[Received]) -> Sequence[Received]:
+        """As the port says."""
+        entries = [{"Id": str(at), "ReceiptHandle": each.receipt} for at, each in enumerate(messages)]
+        reply = self._ask(lambda client: client.delete_message_batch(QueueUrl=self._url, Entries=entries))
+        return [messages[int(each["Id"])] for each in reply.get("Failed", ())]
+
+    def hidden_seconds(self) -> int:
+        """For how long a message is given to nobody else. Raises ``SettingError`` where there is no such queue."""
+        reply = self._ask(
+            lambda client: client.get_queue_attributes(QueueUrl=self._url, AttributeNames=["VisibilityTimeout"])
+        )
+        return int(reply.get("Attributes", {}).get("VisibilityTimeout", 0))
+
+    def _ask(self, request: Callable[[Any], Result]) -> Result:
+        try:
+            return request(self._client)
+        except Exception as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: Exception) -> SingerlakeError:
+        from botocore import exceptions as boto
+        from botocore.parsers import ResponseParserError
+
+        if isinstance(error, SingerlakeError):
+            return error
+        where = {"queue": self._url}
+        if isinstance(error, ResponseParserError):
+            return SettingError("the server that answers is not SQS", hint=f"check {URL}", **where)
+        if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+            hint = f"check host and port of {URL}, and the network"
+            return s3_errors.without_answer(error, "SQS", hint, hint, **where)
+        if not isinstance(error, boto.ClientError):
+            return s3_errors.translate(error, self._settings, **where)
+        code = str(error.response.get("Error", {}).get("Code") or "").rpartition("#")[2]
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        context: dict[str, object] = {**where, "code": code or f"HTTP {status}"}
+        if code in _NO_QUEUE:
+            return SettingError("the queue does not exist", hint=f"check {URL} and aws_region, or make it", **context)
+        if code in _DENIED:
+            return AccessDeniedError(
+                "SQS denied access",
+                hint="check the aws_ settings; writers need sqs:SendMessage, committers sqs:ReceiveMessage, "
+                "sqs:DeleteMessage and sqs:GetQueueAttributes",
+                **context,
+            )
+        if code in _BUSY or status >= 500 or status == 429:
+            said = {"reason": reason} if (reason := self._said(error)) else {}
+            return StorageUnavailableError("SQS could not answer", hint="run again later", **context, **said)
+        return SettingError(
+            "SQS refused a request", hint="look at code and reason", reason=self._said(error), **context
+        )
+
+    def _said(self, error: Any) -> str:
+        text = str(error.response.get("Error", {}).get("Message") or "")
+        for secret in self._settings.secrets():
+            text = text.replace(secret, "***")
+        return text[:_SHOWN]
+
+    @property
+    def _client(self) -> Any:
+        with self._lock:
+            if self._connected is None:
+                self._connected = in_session(self._settings, self._connect, self._patience)
+            return self._connected
+
+    def _connect(self, session: Any) -> Any:
+        from botocore.config import Config
+
+        config = Config(
+            retries={"total_max_attempts": _TRIES, "mode": "standard"},
+            connect_timeout=_CONNECT_SECONDS,
+            # A poll is answered after the time that it asks to wait.
+            read_timeout=_READ_SECONDS + LONGEST_WAIT,
+            max_pool_connections=32,
+            tcp_keepalive=True,
+        )
+        parts = urlsplit(self._url)
+        endpoint = f"{parts.scheme}://{parts.netloc}"
+        named = _REGION.search(parts.netloc)
+        region = named.group(1) if named else region_for(self._settings, session, endpoint)
+        return session.create_client("sqs", region_name=region, endpoint_url=endpoint, config=config)

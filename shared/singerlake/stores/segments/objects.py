@@ -1,0 +1,188 @@
+"""Segments as objects beside the data: written once under a name of their own, and read with their checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Container, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import msgspec
+from isal import igzip_lib
+
+from singerlake.clock import random_id
+from singerlake.errors import CorruptObjectError
+from singerlake.format import layout
+from singerlake.format.exact_json import decode, encode
+from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import Run, touching
+from singerlake.format.state.files.segment import Segment, describe
+from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.threads import threads_ahead
+from singerlake.storage.conditional import put_on_condition
+from singerlake.storage.port import Refused, Storage
+from singerlake.stores.segments.copies import SegmentCopies
+
+_KEPT = 8
+"""Segments that stay in memory once they were read, in all streams together: some 50 MB."""
+_AHEAD = 4
+_FEW = 4
+"""Segments that are asked of their copies, so that an answer comes soon. More are read from storage, which costs less:
+a database charges by the kilobyte."""
+_AT_ONCE = 8
+_LEVEL = 1
+_GZIP_WINDOW = 31
+_DAMAGED = "restore it, or run 'singerlake rebuild --discard-manifest', which takes the state from the data files"
+
+_kept: OrderedDict[tuple[str, str], Run] = OrderedDict()
+_keeping = threading.Lock()
+
+
+class SegmentObjects:
+    """The ``SegmentSource`` of one stream. ``copies`` are asked first for a little."""
+
+    lost: Container[str] = ()
+
+    def __init__(self, storage: Storage, tap: str, stream: str, copies: SegmentCopies | None = None) -> None:
+        self._storage = storage
+        self._copies = copies
+        self._tap = tap
+        self._stream = stream
+
+    def load(self, segment: Segment) -> Run:
+        """The files of a segment; of those read last some are kept. Raises ``CorruptObjectError`` for one that is gone,
+        or is another than the state says, and what storage raises."""
+        if (run := _at_hand(segment)) is not None:
+            return run
+        run = self._decoded(segment, self._copied(segment) or self._text(segment))
+        with _keeping:
+            _kept[_key_of(segment)] = run
+            while len(_kept) > _KEPT:
+                _kept.popitem(last=False)
+        return run
+
+    def touching(self, segment: Segment, start: int, stop: int) -> Run:
+        """Its files that hold any offset from ``start`` up to ``stop``. Raises as ``load``."""
+        if self._copies is not None and _at_hand(segment) is None:
+            files = self._copies.touching(segment, start, stop)
+            if files is not None:
+                return AppendOnlyList(files)
+        return touching(self.load(segment), start, stop)
+
+    def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
+        """The files of each in turn; some are read ahead, and none is kept. Raises as ``load``."""
+        few = self._copies is not None and len(segments) <= _FEW and not stored
+        if few or len(segments) < 2 or _AHEAD < 2:
+            for each in segments:
+                yield self._decoded(each, self._text(each)) if stored else self.load(each)
+            return
+        with threads_ahead(_AHEAD, "segments") as executor:
+            waiting: deque[tuple[Segment, Future[bytes]]] = deque()
+            following = iter(segments)
+            while True:
+                while len(waiting) < _AHEAD and (segment := next(following, None)) is not None:
+                    waiting.append((segment, executor.submit(self._text, segment)))
+                if not waiting:
+                    return
+                segment, text = waiting.popleft()
+                yield self._decoded(segment, text.result())
+
+    def write(self, pieces: Sequence[Sequence[DataFile]]) -> list[Segment]:
+        """Keep each of ``pieces`` as a new segment. Raises what storage raises."""
+        if len(pieces) < 2 or _AT_ONCE < 2:
+            return [self._written(piece) for piece in pieces]
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="segments") as executor:
+            return list(executor.map(self._written, pieces))
+
+    def _written(self, files: Sequence[DataFile]) -> Segment:
+        text = to_text(files)
+        name = layout.segment_name(files[0].offset, random_id())
+        key = layout.segment_key(self._tap, self._stream, name)
+        body = igzip_lib.compress(text, _LEVEL, flag=igzip_lib.COMP_GZIP)
+        if isinstance(put_on_condition(self._storage, key, body, etag=None), Refused):
+            there = self._storage.get(key)
+            if there is None or there.body != body:
+                raise CorruptObjectError(
+                    "another segment has the name of a new one", hint="run again; nothing was changed", key=key
+                )
+        return describe(files, name=name, sha256=checksum(text))
+
+    def _copied(self, segment: Segment) -> bytes | None:
+        """Its text, from its copy; None where there is none that is just the same."""
+        text = self._copies.text(segment) if self._copies is not None else None
+        return text if text is not None and checksum(text) == segment.sha256 else None
+
+    def _text(self, segment: Segment) -> bytes:
+        key = self._key(segment)
+        stored = self._storage.get(key)
+        if stored is None:
+            raise CorruptObjectError("a segment of the stream's state is gone", hint=_DAMAGED, key=key)
+        try:
+            text = bytes(igzip_lib.decompress(stored.body, flag=igzip_lib.DECOMP_GZIP))
+        except (igzip_lib.error, EOFError) as error:  # type: ignore[misc]  # isal's stub has an instance here
+            raise CorruptObjectError(
+                f"a segment of the stream's state is damaged: {error}", hint=_DAMAGED, key=key
+            ) from error
+        if checksum(text) != segment.sha256:
+            raise CorruptObjectError(
+                "a segment of the stream's state has another checksum than the state says", hint=_DAMAGED, key=key
+            )
+        return text
+
+    def _decoded(self, segment: Segment, text: bytes) -> Run:
+        try:
+            with collector_paused():
+                files = decode(text, list[DataFile])
+        except msgspec.DecodeError as error:
+            raise CorruptObjectError(
+                f"not a segment of a stream's state: {error}", hint=_DAMAGED, key=self._key(segment)
+            ) from error
+        if not files or (files[0].offset, files[-1].end, len(files)) != (segment.offset, segment.end, segment.files):
+            raise CorruptObjectError(
+                "a segment of the stream's state has other files than the state says",
+                hint=_DAMAGED,
+                key=self._key(segment),
+            )
+        offset = segment.offset
+        for file in files:
+            if file.offset != offset or file.tabled != file.messages:
+                raise CorruptObjectError(
+                    f"a segment of the stream's state contradicts itself at file {file.path}",
+                    hint="run 'singerlake rebuild --discard-manifest', which takes the state from the data files",
+                    key=self._key(segment),
+                )
+            offset += file.messages
+        return AppendOnlyList(files)
+
+    def _key(self, segment: Segment) -> str:
+        try:
+            return layout.segment_key(self._tap, self._stream, segment.name)
+        except ValueError as error:
+            raise CorruptObjectError(
+                str(error), hint=_DAMAGED, key=layout.manifest_key(self._tap, self._stream)
+            ) from error
+
+
+def _key_of(segment: Segment) -> tuple[str, str]:
+    # No two segments have one name, so that one checksum under it is always of the same object.
+    return segment.name, segment.sha256
+
+
+def _at_hand(segment: Segment) -> Run | None:
+    key = _key_of(segment)
+    with _keeping:
+        if (run := _kept.get(key)) is not None:
+            _kept.move_to_end(key)
+        return run
+
+
+def to_text(files: Sequence[DataFile]) -> bytes:
+    """What a segment with these files holds, before it is compressed."""
+    return encode(list(files))
+
+
+def checksum(text: bytes) -> str:
+    """What a state says of that."""
+    return hashlib.sha256(text).hexdigest()

@@ -1,0 +1,80 @@
+"""Segments in a temporary file of this machine: of a state that is not on storage, or not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+
+from isal import igzip_lib
+
+from singerlake.clock import random_id
+from singerlake.format import layout
+from singerlake.format.exact_json import decode
+from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList, Part, Run, touching
+from singerlake.format.state.files.segment import Segment, describe
+from singerlake.scratch.file import ScratchFile
+from singerlake.stores.segments.objects import checksum, to_text
+
+_LEVEL = 1
+
+
+class LocalSegments:
+    """The ``SegmentSource`` of a list of which some segments are on this machine's disk; ``others`` are in a list.
+    ``made``, in the plural, is what is kept on it."""
+
+    def __init__(self, others: FileList, made: str) -> None:
+        self._others = others
+        self._made = made
+        self._file: ScratchFile | None = None
+        self._places: dict[str, tuple[int, int]] = {}
+        self._last: tuple[str, Run] | None = None
+
+    @property
+    def lost(self) -> Container[str]:
+        """As of ``SegmentSource``."""
+        return self._others.lost
+
+    def write(self, files: Sequence[DataFile]) -> Segment:
+        """Keep files as a new segment. Raises what ``ScratchFile`` raises."""
+        if self._file is None:
+            self._file = ScratchFile(self._made)
+        text = to_text(files)
+        segment = describe(files, name=layout.segment_name(files[0].offset, random_id()), sha256=checksum(text))
+        body = igzip_lib.compress(text, _LEVEL, flag=igzip_lib.COMP_GZIP)
+        self._places[segment.name] = self._file.append(body), len(body)
+        return segment
+
+    def load(self, segment: Segment) -> Run:
+        """The files of a segment. Raises what ``ScratchFile`` raises, and what the other list does."""
+        if segment.name not in self._places:
+            return next(self._others.runs([segment]))
+        last = self._last
+        if last is None or last[0] != segment.name:
+            last = self._last = segment.name, self._read(segment)
+        return last[1]
+
+    def touching(self, segment: Segment, start: int, stop: int) -> Run:
+        """Its files that hold any offset from ``start`` up to ``stop``. Raises as ``load``."""
+        return touching(self.load(segment), start, stop)
+
+    def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
+        """The files of each in turn. ``stored`` is as in ``SegmentSource``. Raises as ``load``."""
+        others = self._others.runs([segment for segment in segments if segment.name not in self._places], stored=stored)
+        for segment in segments:
+            yield self._read(segment) if segment.name in self._places else next(others)
+
+    def _read(self, segment: Segment) -> Run:
+        assert self._file is not None
+        body = self._file.read(*self._places[segment.name])
+        return AppendOnlyList(decode(igzip_lib.decompress(body, flag=igzip_lib.DECOMP_GZIP), list[DataFile]))
+
+
+def on_disk(files: FileList, made: str) -> FileList:
+    """The same files, all at hand or on this machine's disk; ``made`` as of ``LocalSegments``. Raises what
+    ``ScratchFile`` raises, and where they come from."""
+    local = LocalSegments(FileList(), made)
+    parts: list[Part] = []
+    for part, run in zip(files.parts, files.runs(files.parts), strict=True):
+        parts.append(local.write(run) if isinstance(part, Segment) else run)
+    return FileList(files.tail, parts=parts, source=local)

@@ -1,0 +1,4 @@
+from singerlake.tables.formats.encode.compiled import Column
+
+def encoded(form: str, columns: tuple[Column, ...], rows: int, end: bytes, /) -> bytes | None:
+    """The rows, each with ``end`` behind it; None where a number needs its text and has none."""

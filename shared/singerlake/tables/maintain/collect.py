@@ -1,0 +1,137 @@
+"""Deleting what tables no longer list (section 14.4 of the format).
+
+A run's files are unlisted until it commits. So before anything unlisted is deleted, the table's state is replaced by
+one that differs in its id: a run that began before finds it in its way, and learns from it which files may be gone; no
+run that begins later uses a name that was listed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
+
+from singerlake.clock import Clock, IdSource, parse_timestamp, timestamp
+from singerlake.storage.port import Entry, Storage
+from singerlake.tables.delta.keep import kept
+from singerlake.tables.delta.publish import catch_up, has_log, leave_old_behind
+from singerlake.tables.state.commit import Found, commit, load
+from singerlake.tables.state.keys import kept_state_key, state_key, table_prefix
+from singerlake.tables.state.model import COLLECT, KEPT_RUNS, RetiredFile, TableRun
+
+
+@dataclass(frozen=True, slots=True)
+class TableCollection:
+    """What is to be deleted of one table at ``now``: ``unlisted`` objects that were last modified a grace time ago
+    (``before``), and ``due`` files of which a collector noted as long ago that they are retired. ``noted`` are those
+    for which this is to be noted now. ``young`` counts unlisted objects that may be a run's at work, ``waiting``
+    retired files whose time has not come."""
+
+    table: str
+    base: Found | None
+    now: datetime
+    before: datetime
+    unlisted: tuple[Entry, ...] = ()
+    due: tuple[RetiredFile, ...] = ()
+    noted: tuple[RetiredFile, ...] = ()
+    young: int = 0
+    waiting: int = 0
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.unlisted or self.due or self.noted)
+
+    @property
+    def bytes(self) -> int:
+        """Stored bytes that go."""
+        return sum(entry.size for entry in self.unlisted) + sum(file.bytes for file in self.due)
+
+
+def plan_collection(storage: Storage, table: str, *, now: datetime, grace: timedelta) -> TableCollection:
+    """What may be deleted of a table; ``now`` is the storage's clock. Raises as ``load``, and what storage raises."""
+    prefix = table_prefix(table)
+    base = load(storage, table)
+    listing = list(storage.list(prefix))
+    if base is None:
+        # A run writes a state before any file, so nobody is at work on what lies here without one. That is looked at
+        # after the listing: a state that was made meanwhile belongs to a run with other files.
+        base = load(storage, table)
+        if base is None:
+            # A state that was there in between, and gone again, may have another one in its place by now.
+            own = state_key(table)
+            return TableCollection(table, None, now, now - grace, tuple(entry for entry in listing if entry.key != own))
+    state = base.state
+    known = {prefix + path for path in state.paths()} | {prefix + file.path for file in state.retired}
+    known |= {state_key(table), kept_state_key(table, state.id)}
+    held = kept(storage, state, listing, now=now, grace=grace)
+    unknown = [entry for entry in listing if entry.key not in known | held]
+    before = now - grace
+    old = tuple(entry for entry in unknown if entry.last_modified <= before)
+    listed = state.paths()
+    due = tuple(
+        file
+        for file in state.retired
+        if file.path not in listed and prefix + file.path not in held and _moment(file.shown) <= before
+    )
+    return TableCollection(
+        table,
+        base,
+        now,
+        before,
+        old,
+        due,
+        noted=tuple(file for file in state.retired if file.shown is None),
+        young=len(unknown) - len(old),
+        waiting=len(state.retired) - len(due),
+    )
+
+
+def collect(storage: Storage, plan: TableCollection, *, clock: Clock, ids: IdSource) -> TableCollection | None:
+    """Delete what ``plan`` names; gives it back. None where another write came first, so that it has to be planned
+    again; then nothing was deleted. Raises what storage raises."""
+    prefix = table_prefix(plan.table)
+    fenced = None
+    if plan.base is not None and not plan.is_nothing:
+        state = plan.base.state
+        due = {file.path for file in plan.due}
+        id, now = ids(), timestamp(clock.now())
+        offset = state.sources[0].offset if state.sources else 0
+        run = TableRun(id=id, at=now, kind=COLLECT, start=offset, stop=offset, before=timestamp(plan.before))
+        shown = timestamp(plan.now)
+        fence = replace(
+            state,
+            id=id,
+            number=state.number + 1,
+            committed=now,
+            retired=tuple(replace(file, shown=file.shown or shown) for file in state.retired if file.path not in due),
+            runs=(*state.runs, run)[-KEPT_RUNS:],
+        )
+        fenced = commit(storage, plan.base, fence)
+        if fenced is None:
+            return None
+    storage.delete_all([entry.key for entry in plan.unlisted] + [prefix + file.path for file in plan.due])
+    if fenced is not None:
+        catch_up(storage, fenced.state, clock)
+    if plan.base is not None and has_log(plan.base.state):
+        leave_old_behind(storage, plan.table, plan.before)
+    return plan
+
+
+def collect_table(
+    storage: Storage, table: str, *, now: Callable[[], datetime], grace: timedelta, clock: Clock, ids: IdSource
+) -> TableCollection:
+    """Plan and collect, again where another write came first. Raises what storage raises."""
+    base = load(storage, table)
+    if base is not None:
+        catch_up(storage, base.state, clock)
+    while True:
+        done = collect(storage, plan_collection(storage, table, now=now(), grace=grace), clock=clock, ids=ids)
+        if done is not None:
+            return done
+
+
+def _moment(text: str | None) -> datetime:
+    """When a collector first saw a file; what tells no time waits for ever."""
+    return parse_timestamp(text or "") or datetime.max.replace(tzinfo=UTC)

@@ -1,0 +1,61 @@
+"""Dropping a table: its state first, so that nobody reads or commits it any more, then all that lay beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from singerlake.errors import TooManyConflictsError, UnknownNameError
+from singerlake.storage.port import Entry, Storage
+from singerlake.tables.state.commit import Found, load_to_replace, tables
+from singerlake.tables.state.keys import state_key, table_prefix
+
+
+@dataclass(frozen=True, slots=True)
+class DropPlan:
+    """``entries`` are the objects that go besides the state: all of the table's folder, whatever the state names. A run
+    that is at work on some of them cannot publish without the state that it began with."""
+
+    table: str
+    base: Found
+    entries: tuple[Entry, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(entry.key for entry in self.entries)
+
+    @property
+    def bytes(self) -> int:
+        """Stored bytes of these files."""
+        return sum(entry.size for entry in self.entries)
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the table; None where its state cannot be read."""
+        return None if self.base.broken is not None else self.base.state.rows
+
+
+def plan_drop(storage: Storage, table: str) -> DropPlan:
+    """What dropping a table deletes. Raises ``UnknownNameError`` listing the tables, ``UnsupportedFormatError``, and
+    what storage raises."""
+    base = load_to_replace(storage, table)
+    if base is None:
+        there = tables(storage)
+        if table in there:
+            raise UnknownNameError(
+                f"table {table!r} has files and no state",
+                hint="'singerlake project run' makes it again, 'singerlake project gc --delete' removes the files",
+                lake_root=storage.url,
+            )
+        known = ", ".join(there) or "none yet"
+        raise UnknownNameError(f"no table {table!r} in this lake", hint=f"it has: {known}", lake_root=storage.url)
+    own = state_key(table)
+    # The Delta log comes first in a listing: engines that read it are not to be led to files that are gone.
+    return DropPlan(table, base, tuple(entry for entry in storage.list(table_prefix(table)) if entry.key != own))
+
+
+def drop(storage: Storage, plan: DropPlan) -> None:
+    """Delete what ``plan`` names. Raises ``TooManyConflictsError`` where the table was written meanwhile; nothing was
+    deleted then. Raises what storage raises."""
+    if not storage.delete(state_key(plan.table), if_match=plan.base.etag):
+        raise TooManyConflictsError("the table was written meanwhile", hint="run again", table=plan.table)
+    storage.delete_all(plan.keys)

@@ -1,0 +1,111 @@
+"""Reading a table: one snapshot of it, as Arrow or as a list of files for engines that read parquet themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from singerlake.arrow.schema.columns import Field, Struct
+from singerlake.arrow.schema.types import arrow_schema, empty_batch
+from singerlake.errors import UnknownNameError
+from singerlake.storage.port import Storage
+from singerlake.tables.rows.conform import conformed
+from singerlake.tables.rows.types import column_of
+from singerlake.tables.state.commit import load, published
+from singerlake.tables.state.keys import state_key, table_prefix
+from singerlake.tables.state.model import TableFile, TableState
+from singerlake.tables.tasks.read_file import read_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+LISTED = 20
+"""Tables that an error names: it reads the state of each."""
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """A snapshot of one table: it stays as it is while runs go on, for as long as a collector's grace time."""
+
+    storage: Storage
+    state: TableState
+
+    @classmethod
+    def load(cls, storage: Storage, name: str) -> LakeTable:
+        """The table as it is now. Raises ``UnknownNameError`` listing the tables that are published, and what
+        ``commit.load`` raises."""
+        found = load(storage, name)
+        if found is None or not found.state.is_published:
+            names = list(islice(published(storage), LISTED + 1))
+            more = ", and more" if len(names) > LISTED else ""
+            known = ", ".join(names[:LISTED]) + more or "none yet"
+            what = f"no table {name!r} in this lake" if found is None else f"table {name!r} is not published yet"
+            raise UnknownNameError(what, hint=f"it has: {known}", lake_root=storage.url)
+        return cls(storage, found.state)
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.state.table
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.state.rows
+
+    @property
+    def columns(self) -> Struct:
+        """The columns with the types that the records' columns have."""
+        key = state_key(self.name)
+        return Struct(tuple(Field(each.name, column_of(each.type, key=key)) for each in self.state.columns))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema."""
+        return arrow_schema(self.columns)
+
+    def files(self) -> list[str]:
+        """The URLs of the files, in the order of the table: what engines that read the format take."""
+        prefix = table_prefix(self.name)
+        url = self.storage.url.rstrip("/")
+        return [f"{url}/{prefix}{file.path}" for file in self.state.files if file.path is not None]
+
+    def to_arrow(self, *, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+        """The rows in the order of the table, which pandas, Polars and DuckDB take; ``columns`` in the order wanted.
+        A file is held at a time. Raises ``UnknownNameError``; while reading ``MissingFileError``, ``BrokenFileError``
+        and what storage raises."""
+        import pyarrow as pa
+
+        schema = self.chosen(columns)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for file in self.state.files:
+                rows = self.read(file, schema)
+                if rows is not None:
+                    yield from rows.to_batches()
+            if not self.rows:
+                yield empty_batch(schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def read(self, file: TableFile, schema: pa.Schema) -> pa.Table | None:
+        """The rows of one file in these columns; None where it has none. Raises as ``to_arrow``."""
+        rows = read_rows(self.storage, table_prefix(self.name), file, schema.names)
+        return None if rows is None else conformed(rows, schema)
+
+    def chosen(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The Arrow schema of ``columns``, in that order; None: of all. Raises ``UnknownNameError``."""
+        import pyarrow as pa
+
+        schema = self.schema
+        if columns is None:
+            return schema
+        unknown = [name for name in columns if name not in schema.names]
+        if unknown:
+            raise UnknownNameError(
+                f"table {self.name!r} has no column {unknown[0]!r}", hint=f"it has: {', '.join(schema.names)}"
+            )
+        return pa.schema([schema.field(name) for name in columns])

@@ -1,0 +1,375 @@
+"""One attempt at a run: the tasks in their turn, from new messages to the files of the table as it will be."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from singerlake.arrow.plan.request import MessageKinds
+from singerlake.arrow.plan.splits import pack, runs
+from singerlake.errors import CheckFailedError, SingerlakeError
+from singerlake.format.state import selection
+from singerlake.storage.port import Storage
+from singerlake.tables.declaration.model import Keep, TableDeclaration
+from singerlake.tables.rows.columns import TableColumn
+from singerlake.tables.rows.convert import NULL_KEY, RowMaker, Seen, one_of
+from singerlake.tables.rows.types import place as place_of
+from singerlake.tables.run.plan import TablePlan, make_plan
+from singerlake.tables.run.regions import cut, regions
+from singerlake.tables.run.unique import check_unique, unique_columns
+from singerlake.tables.state.model import Activation, TableFile
+from singerlake.tables.tasks.arrange import Arrange, Arranged
+from singerlake.tables.tasks.extract import Extract, Extracted
+from singerlake.tables.tasks.find import Find, Found
+from singerlake.tables.tasks.replace import Replace, Replacement
+from singerlake.tables.tasks.resolve import KeyRange, Resolve, Resolved
+from singerlake.tables.tasks.sorted_run import SortedRun
+from singerlake.tables.tasks.write_file import Place
+from singerlake.work.batches import batches
+from singerlake.work.engine import Answer, Engine, Item, Task
+
+logger = logging.getLogger(__name__)
+
+SPLIT_BYTES = 64 << 20
+"""Raw bytes that one task reads: its rows are held in memory while they are sorted."""
+REGION_MEMORY = 40 << 20
+"""Bytes that the rows of one range may take in memory before they are sorted."""
+MOST_ROWS, LEAST_ROWS, WANTED_FILES = 1_000_000, 1 << 16, 32
+"""A table with keys is cut into about that many files: fewer rows are rewritten for a few changed keys. Files of rows
+that stay are as large as suits readers."""
+FIND_BYTES, FIND_FILES = 16 << 20, 1000
+"""Files that one task searches for keys: it reads all new keys first."""
+FEWEST_ROWS = 1000
+"""A task takes about as many at least, however large they are."""
+
+
+@dataclass
+class TableAttempt:
+    """``earlier`` are declarations by which the first records are made, each up to an offset. ``files`` is the table as
+    it will be. ``made`` are those of them that are new, ``scratch`` the keys of what tasks
+    handed to each other."""
+
+    storage: Storage
+    engine: Callable[[int], Engine]
+    plan: TablePlan
+    id: str
+    earlier: tuple[tuple[int, TableDeclaration], ...] = ()
+    seen: Seen = field(default_factory=Seen)
+    files: tuple[TableFile, ...] = ()
+    made: list[TableFile] = field(default_factory=list)
+    scratch: list[str] = field(default_factory=list)
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    def do(self) -> None:
+        """Do it. Raises ``CheckFailedError``, and what planning, reading and storage raise; ``discard`` then."""
+        self._do()
+        self.scratch += check_unique(unique_columns(self.plan), self.files, self.id, self._done, self.seen)
+        self._refuse_failed()
+
+    def _do(self) -> None:
+        if self._is_straight():
+            self._extract(straight=True)
+            self.files = (*self.plan.files, *self.made)
+            self.inserted = sum(file.rows for file in self.made)
+            return
+        extracted = self._extract(straight=False)
+        why = self._why_anew()
+        if why:
+            logger.warning("table %s is made anew: %s", self.plan.declaration.name, why)
+            self.discard()
+            self.plan = make_plan(self.plan.declaration, self.plan.manifest, self.plan.base, full_refresh=True)
+            self.seen = Seen()
+            self._do()
+            return
+        if self.plan.is_keyed or self.plan.declaration.keep is Keep.APPEND:
+            self._arrange(extracted)
+        else:
+            new = [run for answer in extracted for run in answer.runs]
+            found = self._find(new)
+            self._replace(found, self._resolve(new, [each.run for each in found if each.run is not None]))
+
+    @property
+    def activations(self) -> tuple[Activation, ...]:
+        """The ones that matter: those that the table knows, and the new ones."""
+        state = self.plan.state
+        known = () if state is None else (state.activated_before, state.activated)
+        return (*(each for each in known if each is not None), *self.seen.activations)
+
+    def discard_scratch(self) -> None:
+        """Remove what tasks handed to each other. What cannot be removed now is left to the collector."""
+        with suppress(SingerlakeError):
+            self.storage.delete_all(self.scratch)
+        self.scratch = []
+
+    def discard(self) -> None:
+        """Remove all that was made: nothing names it, and nothing will."""
+        self.discard_scratch()
+        prefix = self._place(1).prefix
+        with suppress(SingerlakeError):
+            self.storage.delete_all([prefix + path for file in self.made for path in file.paths])
+        self.made = []
+
+    def _is_straight(self) -> bool:
+        """Whether rows can go into files of the table as they come."""
+        plan = self.plan
+        declared = plan.declaration
+        if declared.keep is not Keep.APPEND or declared.sort_by or declared.partition_by:
+            return False
+        if plan.messages is MessageKinds.ALL:
+            return False
+        few = plan.new_bytes < SPLIT_BYTES and plan.files and plan.files[-1].rows < LEAST_ROWS
+        return not few
+
+    def _why_anew(self) -> str:
+        """Why what is new cannot be taken in beside what is there; empty where it can."""
+        plan, new = self.plan, self.seen.activations
+        if not plan.start or plan.declaration.keep is Keep.APPEND:
+            return ""
+        greatest = plan.state.version if plan.state is not None else None
+        back = next((each for each in new if greatest is not None and each.version < greatest), None)
+        if back is not None:
+            return f"ACTIVATE_VERSION at offset {back.offset} names a version older than others"
+        if not plan.declaration.order_by and self._has_older(greatest):
+            return (
+                "records have a version older than that of others before them; "
+                "a table with 'order_by' need not be made anew for them"
+            )
+        if new and plan.declaration.keep is Keep.HISTORY and not plan.is_keyed:
+            return "ACTIVATE_VERSION may end the intervals of any key, and the table is not in the order of its key"
+        return ""
+
+    def _has_older(self, greatest: int | None) -> bool:
+        """Whether the version in force of a new record is less than ``greatest``: it loses against a record that the
+        table may no longer know."""
+        if greatest is None:
+            return False
+        known = self.plan.state.activated if self.plan.state is not None else None
+        without = self.seen.unversioned and (known is None or known.version < greatest)
+        return without or (self.seen.least is not None and self.seen.least < greatest)
+
+    def _extract(self, *, straight: bool) -> list[Extracted]:
+        plan = self.plan
+        self.seen.moment = plan.moment
+        if plan.start == plan.stop:
+            return []
+        declared, key = plan.declaration, plan.names(plan.key)
+        ordered = plan.is_keyed or declared.keep is Keep.APPEND
+        task = Extract(
+            maker=RowMaker(declared, plan.columns, plan.key),
+            messages=plan.messages,
+            place=self._place(MOST_ROWS),
+            run=self.id,
+            order=plan.order if ordered else key,
+            key=key,
+            order_by=plan.names(declared.order_by),
+            straight=straight,
+            reduce=declared.keep is Keep.LATEST and not (declared.order_by and plan.messages is MessageKinds.ALL),
+            bounds=self._bounds() if ordered else (),
+            activations=self.activations,
+        )
+        answers = []
+        for start, stop, by in self._parts():
+            files = plan.manifest.files_from(start, stop)
+            selection.check_offsets(plan.manifest, files, start, stop)
+            part = replace(task, maker=RowMaker(by, plan.columns, plan.key))
+            for _, answer in self._done(part, pack(runs(files, start, stop, SPLIT_BYTES), SPLIT_BYTES)):
+                answers.append(answer)
+                self.seen.add(answer.seen)
+                self.made += answer.files
+                self.scratch += [run.key for run in answer.runs]
+        self._refuse_failed()
+        return answers
+
+    def _parts(self) -> Iterator[tuple[int, int, TableDeclaration]]:
+        """The offsets that one declaration makes records of, and it."""
+        start = self.plan.start
+        for end, by in (*self.earlier, (self.plan.stop, self.plan.declaration)):
+            stop = min(end, self.plan.stop)
+            if start < stop:
+                yield start, stop, by
+                start = stop
+
+    def _refuse_failed(self) -> None:
+        if self.seen.failed:
+            raise failed_checks(self.plan.declaration, self.seen, self.plan)
+
+    def _arrange(self, extracted: Sequence[Extracted]) -> None:
+        plan = self.plan
+        found = [run for answer in extracted for run in answer.runs]
+        touched = {index for answer in extracted for index in answer.touched} | self._losing()
+        rows = self._file_rows(found)
+        task = Arrange(
+            keep=plan.declaration.keep,
+            columns=plan.columns,
+            place=self._place(rows),
+            key=plan.names(plan.key),
+            order_by=plan.names(plan.declaration.order_by),
+            activations=self.activations,
+            start=plan.start,
+        )
+        meant = regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
+        self._take((region.files, answer) for region, answer in self._done(task, meant))
+
+    def _find(self, new: Sequence[SortedRun]) -> list[Found]:
+        plan = self.plan
+        if not new:
+            return []
+        task = Find(
+            keep=plan.declaration.keep,
+            columns=plan.columns,
+            prefix=self._place(1).prefix,
+            run=self.id,
+            key=plan.names(plan.key),
+            runs=tuple(new),
+            cuts=tuple(cut(new, MOST_ROWS)),
+        )
+        groups = list(batches(plan.files, _bytes, size=FIND_BYTES, most=FIND_FILES))
+        found = [answer for _, answer in self._done(task, groups)]
+        self.scratch += [each.run.key for each in found if each.run is not None]
+        return found
+
+    def _resolve(self, new: Sequence[SortedRun], earlier: Sequence[SortedRun]) -> list[Resolved]:
+        plan = self.plan
+        task = Resolve(
+            keep=plan.declaration.keep,
+            columns=plan.columns,
+            place=self._place(MOST_ROWS),
+            run=self.id,
+            key=plan.names(plan.key),
+            order_by=plan.names(plan.declaration.order_by),
+            activations=self.activations,
+            start=plan.start,
+            bounds=self._bounds(),
+        )
+        ranges = []
+        after = None
+        for end in [*cut([*new, *earlier], self._region_rows([*new, *earlier])), None]:
+            parts, others = (
+                tuple(part for part in (run.within(after, end) for run in runs) if part.chunks)
+                for runs in (new, earlier)
+            )
+            if parts:
+                ranges.append(KeyRange(after, end, parts, others))
+            after = end
+        answers = []
+        for _, answer in self._done(task, ranges):
+            answers.append(answer)
+            self.scratch += [answer.run.key] if answer.run else []
+            self._count(answer)
+        return answers
+
+    def _replace(self, earlier: Sequence[Found], resolved: Sequence[Resolved]) -> None:
+        plan = self.plan
+        removed = {file: places for each in earlier for file, places in each.places.items()}
+        found = [answer.run for answer in resolved if answer.run is not None]
+        touched = {index for answer in resolved for index in answer.touched} | self._losing()
+        touched |= {index for index, file in enumerate(plan.files) if file.id in removed}
+        rows = self._file_rows(found)
+        task = Replace(plan.declaration.keep, plan.columns, self._place(rows), self.activations)
+        meant = [
+            Replacement(region, {file.id: removed[file.id] for file in region.files if file.id in removed})
+            for region in regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
+        ]
+        self._take((item.region.files, answer) for item, answer in self._done(task, meant))
+
+    def _take(self, answers: Iterable[tuple[Sequence[TableFile], Arranged]]) -> None:
+        """The files of the table: new ones in the place of those that were read for them."""
+        rewritten = set()
+        for files, answer in answers:
+            rewritten |= {file.id for file in files}
+            self.made += answer.files
+            self._count(answer)
+        kept = [file for file in self.plan.files if file.id not in rewritten]
+        self.files = tuple(sorted([*kept, *self.made], key=lambda file: place_of(self.plan.decoded(file.last))))
+
+    def _count(self, answer: Arranged | Resolved) -> None:
+        self.inserted += answer.inserted
+        self.updated += answer.updated
+        self.deleted += answer.deleted
+
+    def _done(self, task: Task[Item, Answer], items: Sequence[Item]) -> Iterable[tuple[Item, Answer]]:
+        return self.engine(sum(map(task.size, items)))(task, items) if items else ()
+
+    def _losing(self) -> set[int]:
+        """The files of which an ACTIVATE_VERSION may send rows away, or end their intervals."""
+        return {
+            index
+            for index, file in enumerate(self.plan.files)
+            if any(
+                file.offsets[0] < each.offset and file.versions != (each.version, each.version)
+                for each in self.seen.activations
+            )
+        }
+
+    def _place(self, file_rows: int) -> Place:
+        plan = self.plan
+        declared = plan.declaration
+        return Place(
+            declared.name,
+            plan.generation,
+            declared.format,
+            plan.order,
+            file_rows,
+            plan.partitions,
+            declared.csv_formulas,
+        )
+
+    def _bounds(self) -> tuple[tuple[Any, ...], ...]:
+        return tuple(self.plan.decoded(file.last) for file in self.plan.files)
+
+    def _file_rows(self, found: Sequence[SortedRun]) -> int:
+        """Rows that a file should have."""
+        rows = sum(run.rows for run in found)
+        total = rows + sum(file.rows for file in self.plan.files)
+        if self.plan.declaration.keep is Keep.APPEND:
+            return MOST_ROWS
+        return min(MOST_ROWS, max(LEAST_ROWS, total // WANTED_FILES))
+
+    def _region_rows(self, found: Sequence[SortedRun]) -> int:
+        """Rows, new and old, that one task takes: as many as its memory holds, since most of them may be of one key."""
+        rows, memory = (sum(getattr(run, name) for run in found) for name in ("rows", "memory"))
+        return max(FEWEST_ROWS, REGION_MEMORY * rows // memory) if memory else MOST_ROWS
+
+
+def _bytes(file: TableFile) -> int:
+    return file.bytes
+
+
+def failed_checks(declaration: TableDeclaration, seen: Seen, plan: TablePlan | None = None) -> CheckFailedError:
+    """The error that names the checks and some offsets. ``plan`` is that of a table of a stream."""
+    told = "; ".join(
+        f"{name}: {count} {'row' if count == 1 else 'rows'}"
+        + (f", as at offset {', '.join(map(str, offsets))}" if offsets else "")
+        for name, count, offsets in (
+            (name, count, seen.examples.get(name)) for name, count in sorted(seen.failed.items())
+        )
+    )
+    records = () if plan is None else plan.columns.records
+    hints = []
+    if NULL_KEY in seen.failed:
+        for source in () if plan is None else plan.key:
+            other = next((each.source for each in records if _differ_by_case(source, each)), None)
+            if other is not None:
+                hints.append(f"to make one column of both: columns: {{{other!r}: {{rename: {source!r}}}}}")
+        hints.append(
+            "a key is null, or does not fit its type: cast it under 'columns', as a large integer to decimal(38,0), "
+            "name another key, or set null_keys to drop"
+        )
+    joined = {one_of(column.sources) for column in records if len(column.sources) > 1}
+    if seen.failed.keys() & joined:
+        hints.append("records have values of both properties: give each a column of its own by 'rename'")
+    if seen.failed.keys() - {NULL_KEY, *joined}:
+        hints.append("correct the source, or set the check to drop or warn")
+    return CheckFailedError(
+        f"nothing was published, since checks failed: {told}", hint="; ".join(hints), table=declaration.name
+    )
+
+
+def _differ_by_case(source: str, column: TableColumn) -> bool:
+    """Whether a property is another one than that column's, whose name is equal but for case."""
+    return source not in column.sources and source.lower() == column.source.lower()

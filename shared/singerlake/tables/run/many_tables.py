@@ -1,0 +1,141 @@
+"""Many tables of one run: planned side by side, made one after the other. A table that fails stops no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.format.state.selection import schema_in_force
+from singerlake.storage.port import Storage
+from singerlake.tables.declaration.model import TableDeclaration
+from singerlake.tables.declaration.streams import Resolved
+from singerlake.tables.run.one_table import Outcome, TableRunner
+from singerlake.tables.run.plan import TablePlan, make_plan
+from singerlake.tables.run.results import TableResult
+from singerlake.tables.sql.plan import SqlPlan
+from singerlake.tables.sql.run import SqlTables
+from singerlake.work.engine import Answer, Item, Task
+from singerlake.work.parallel import THREADS, in_parallel
+
+SMALL_BYTES = 4 << 20
+"""Raw bytes to read and stored bytes of the table: what it takes to start an engine is more than the work."""
+
+
+def plan_tables(
+    runner: TableRunner, tables: Iterable[Resolved], *, full_refresh: bool = False, threads: int = THREADS
+) -> Iterator[TableResult]:
+    """What a run would do for each table, first those of streams, then those of statements; nothing is written."""
+    streams, statements = _apart(tables)
+    others = set()
+    for result in in_parallel(lambda table: _planned(runner, table, full_refresh), streams, threads=threads):
+        if result.status == "planned":
+            others.add(result.declaration.name)
+        yield result
+    yield from SqlTables(runner, statements, full_refresh, frozenset(others)).plans()
+
+
+def run_tables(
+    runner: TableRunner,
+    tables: Iterable[Resolved],
+    *,
+    full_refresh: bool = False,
+    threads: int = THREADS,
+    together: bool = False,
+    began: Callable[[TablePlan | SqlPlan], None] = lambda _: None,
+) -> Iterator[TableResult]:
+    """Bring each table up to its stream, in their order, and then those of statements up to the tables that they read,
+    each behind these. ``together``: small tables are made side by side, each
+    by one thread of this process, while the others are made by the runner's engine, one after the other. ``began`` is
+    told of each of these."""
+    runner = replace(runner, lake_id=cache(runner.lake_id))
+    alone = replace(runner, engine=lambda _: _Here(runner.storage))
+    streams, statements = _apart(tables)
+
+    def first(table: Resolved) -> TableResult:
+        planned = _caught_up(runner, _planned(runner, table, full_refresh))
+        if isinstance(planned.plan, TablePlan) and together and _is_small(planned.plan):
+            return _made(alone, planned, full_refresh)
+        return planned
+
+    for result in in_parallel(first, streams, threads=threads):
+        if result.outcome is None and result.error is None and result.plan is not None:
+            began(result.plan)
+            yield _made(runner, result, full_refresh)
+        else:
+            yield result
+    yield from SqlTables(runner, statements, full_refresh, began=began).run()
+
+
+def _apart(tables: Iterable[Resolved]) -> tuple[list[Resolved], dict[str, TableDeclaration]]:
+    """Tables of streams, and tables of statements by their names."""
+    streams, statements = [], {}
+    for each in tables:
+        if each.declaration.sql is None:
+            streams.append(each)
+        else:
+            statements[each.declaration.name] = each.declaration
+    return streams, statements
+
+
+def _planned(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResult:
+    """``outcome`` is there where there is nothing to do."""
+    try:
+        with expected_errors(table=table.declaration.name):
+            return _plan(runner, table, full_refresh)
+    except SingerlakeError as error:
+        return TableResult(table.declaration, None, error=error)
+
+
+def _plan(runner: TableRunner, table: Resolved, full_refresh: bool) -> TableResult:
+    declaration = table.declaration
+    manifest = runner.manifest(declaration.tap, declaration.stream)
+    schema = schema_in_force(manifest)
+    declaration = table.with_key(() if schema is None else schema.key_properties)
+    base = runner.base(declaration.name, full_refresh=full_refresh)
+    dropped = manifest.lineage is not None and not manifest.versions
+    if dropped or (not manifest.next_offset and not (base is not None and base.state.is_published)):
+        # Of a stream that was dropped the table may be all that is left.
+        return TableResult(declaration, None)
+    plan = make_plan(declaration, manifest, base, full_refresh=full_refresh)
+    return TableResult(declaration, plan, Outcome(plan, plan.state, None) if plan.is_nothing else None)
+
+
+def _caught_up(runner: TableRunner, planned: TableResult) -> TableResult:
+    """Where there is nothing to do, a run that was ended may yet have left a Delta log behind its table."""
+    if planned.outcome is None or planned.outcome.state is None:
+        return planned
+    try:
+        with expected_errors(table=planned.declaration.name):
+            runner.catch_up(planned.outcome.state)
+    except SingerlakeError as error:
+        return TableResult(planned.declaration, None, error=error)
+    return planned
+
+
+def _made(runner: TableRunner, planned: TableResult, full_refresh: bool) -> TableResult:
+    if planned.outcome is not None:
+        return planned
+    try:
+        with expected_errors(table=planned.declaration.name):
+            outcome = runner.run(planned.declaration, full_refresh=full_refresh)
+    except SingerlakeError as error:
+        return replace(planned, error=error)
+    return replace(planned, plan=outcome.plan, outcome=outcome)
+
+
+def _is_small(plan: TablePlan) -> bool:
+    """Whether all that a run may hold of this table is little, so that several can be made at once."""
+    return plan.new_bytes + sum(file.bytes for file in plan.files) <= SMALL_BYTES
+
+
+@dataclass(frozen=True)
+class _Here:
+    """The engine for few items: the thread that asks."""
+
+    storage: Storage
+
+    def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
+        for item in items:
+            yield item, task(self.storage, item)

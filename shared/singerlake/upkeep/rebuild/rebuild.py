@@ -1,0 +1,211 @@
+"""A stream's manifest from its data files alone.
+
+Nothing but the files' own bytes decides: identity, version, counts and order come from their headers and messages,
+never from where they lie or what they are called. ``rebuilt`` is pure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from singerlake.format import ATTACHED_FORMAT, FORMAT, layout
+from singerlake.format.lines.times import known_span
+from singerlake.format.schema_hash import hash_among
+from singerlake.format.state.attached_objects import left_behind
+from singerlake.format.state.files.data_file import DataFile, NewFile
+from singerlake.format.state.model import Manifest, Retired, SchemaVersion, StreamSchema
+from singerlake.storage.port import Storage
+from singerlake.upkeep.progress import UNSEEN, Progress
+from singerlake.upkeep.rebuild.choose import TornFile
+from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile
+from singerlake.upkeep.rebuild.spooled.former import FormerFiles
+from singerlake.upkeep.rebuild.spooled.listing import Listing
+from singerlake.upkeep.rebuild.spooled.settled import DistinctFiles
+from singerlake.upkeep.rebuild.survey import Survey, stream_objects, survey
+from singerlake.upkeep.rebuild.uncommitted import without_uncommitted
+from singerlake.upkeep.verify.findings import Finding
+from singerlake.work.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A stream's state made anew, and what was odd on the way. ``unlisted`` are the paths of files that no former state
+    listed, where one was given. ``torn`` are files that have to be written again before a state can have all messages
+    that were not erased."""
+
+    manifest: Manifest
+    findings: tuple[Finding, ...]
+    unlisted: tuple[tuple[str, str], ...] = ()
+    torn: tuple[TornFile, ...] = ()
+
+
+def rebuild_manifest(
+    storage: Storage, birth: Manifest, *, engine: Engine | None = None, progress: Progress = UNSEEN
+) -> Rebuilt:
+    """The state of a stream from all of its data files. ``birth`` is that stream without files (``fold.empty``). Its
+    lineage is a new one, or None for a state in memory that a reader makes for itself.
+
+    Broken files are left out and reported; files are chosen so that every source is covered, exactly once where that
+    can be; offsets begin at 0 in the order (``created``, ``run``, ``seq``). ``engine`` is what reads, threads of this
+    process by default. Raises what storage raises.
+    """
+    tap, stream = birth.tap, birth.stream
+    surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine, progress=progress)
+    return rebuilt(without_uncommitted(surveyed, storage, tap, stream), birth)
+
+
+def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None) -> Rebuilt:
+    """What the stream would be had its files been committed to ``birth``, a state without files, one by one.
+
+    Meets those of ``former`` that are listed again, and those whose messages a listed file holds. Raises what
+    ``ScratchFile`` raises.
+    """
+    prefix = layout.stream_prefix(birth.tap, birth.stream)
+    files = DistinctFiles(surveyed.files, prefix)
+    choice = files.chosen()
+    versions = _Versions()
+    listed = Listing()
+    unlisted: list[tuple[str, str]] = []
+    changed: list[Finding] = []
+    offset = 0
+    kept = deque(surveyed.kept)
+    for file in files.in_order(choice.files):
+        while kept and kept[0].order < file.order:
+            versions.seen(kept[0].content, kept.popleft().created, offset)
+        facts = file.facts
+        placed = place(file, facts, versions.seen(file.schema, facts.created, offset), offset)
+        if former is not None:
+            known = former.meet(file.id)
+            if known is None:
+                unlisted.append((file.id, file.path))
+            else:
+                placed = timed(placed, facts, known)
+                other = other_bytes(file, facts, known, prefix)
+                changed += (other,) if other is not None else ()
+            for source, _ in file.replaces:
+                former.meet(source)
+            placed = known if known is not None and known == placed else placed
+        listed.append(placed)
+        offset += file.messages
+    for held_schema in kept:
+        versions.seen(held_schema.content, held_schema.created, offset)
+    retired = [Retired(id=file.id, path=file.path, by=holder, since=birth.created) for file, holder in choice.covered]
+    erased: list[Retired] = []
+    all_files = listed.files()
+    if not any(finding.problem for finding in surveyed.findings):
+        # A damaged file may have rows of such objects, and be restored.
+        erased = left_behind((file.facts for file, _ in choice.covered), all_files, birth.created)
+    manifest = msgspec.structs.replace(
+        birth,
+        format=max(birth.format, listed.format, ATTACHED_FORMAT if erased else FORMAT),
+        next_offset=offset,
+        versions=versions.labels,
+        schemas=versions.schemas,
+        files=all_files,
+        retired=(*retired, *erased),
+    )
+    findings = (*surveyed.findings, *files.findings, *choice.findings, *changed)
+    return Rebuilt(manifest, findings, tuple(unlisted), choice.torn)
+
+
+class _Versions:
+    """The labels and the schemas of a stream that begins."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, str] = {}
+        self.schemas: dict[str, SchemaVersion] = {}
+        self.hashes = Hashes({})
+        self._latest: dict[str, StreamSchema] = {}
+
+    def seen(self, schema: StreamSchema, created: str, offset: int) -> str:
+        """The version of messages with this schema, which come next."""
+        version = self.hashes.of(schema)
+        if schema is not self._latest.get(version):
+            self._latest[version] = schema
+            self.labels.setdefault(version, f"v{len(self.labels) + 1}")
+            before = self.schemas.get(version)
+            self.schemas[version] = SchemaVersion(
+                schema=schema.schema,
+                key_properties=schema.key_properties,
+                bookmark_properties=schema.bookmark_properties,
+                first_offset=before.first_offset if before else offset,
+                first_seen=before.first_seen if before else created,
+            )
+        return version
+
+
+class Hashes:
+    """The versions of schemas in a stream that knows ``known`` (hash -> schema) and each schema asked for since."""
+
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        self._known = dict(known)
+        self._seen: dict[int, tuple[StreamSchema, str]] = {}
+
+    def of(self, schema: StreamSchema) -> str:
+        """The hash of a file's SCHEMA line. Cheap for an object that was asked for before."""
+        seen = self._seen.get(id(schema))
+        if seen is None:
+            version = hash_among(schema.schema, self._known)
+            self._known.setdefault(version, schema.schema)
+            seen = self._seen[id(schema)] = (schema, version)
+        return seen[1]
+
+
+def other_bytes(file: ScannedFile, said: FileFacts, known: DataFile, prefix: str) -> Finding | None:
+    """What is to be said of a file that a state listed (``known``) with another checksum; None where it had this one.
+    A gzip header has no checksum of its own, so a damaged one looks like one that somebody wrote."""
+    if said.sha256 == known.sha256:
+        return None
+    return Finding(
+        "differs",
+        prefix + file.path,
+        "its bytes are not those that the manifest listed, though its messages can be read; it is listed as it is now: "
+        "restore it from a backup unless somebody changed it on purpose",
+    )
+
+
+def timed(placed: DataFile, said: FileFacts, known: DataFile) -> DataFile:
+    """A file as it is placed by what it says of itself, with the times it was listed with (``known``) where its records
+    have none: only the writer knew when those came. So it is where records were erased, if the others came within."""
+    listed = known_span(known.first, known.last)
+    if listed is None:
+        return placed
+    if said.first is not None:
+        own = known_span(placed.first, placed.last)
+        if not said.erased or own is None or not (listed[0] <= own[0] and own[1] <= listed[1]):
+            return placed
+    return msgspec.structs.replace(placed, first=known.first, last=known.last)
+
+
+def describe(file: ScannedFile, version: str) -> NewFile:
+    """A file as a transaction lists it; ``version`` is its own SCHEMA line's."""
+    placed = msgspec.structs.asdict(place(file, file.facts, version, 0))
+    del placed["offset"]
+    return NewFile(**placed)
+
+
+def place(file: ScannedFile, said: FileFacts, version: str, offset: int) -> DataFile:
+    """A file at an offset of the log; ``said`` are its facts."""
+    first, last = said.first or said.created, said.last or said.created
+    return DataFile(
+        id=file.id,
+        path=file.path,
+        version=version,
+        messages=file.messages,
+        records=said.records,
+        bytes=said.bytes,
+        raw_bytes=said.raw_bytes,
+        sha256=said.sha256,
+        first=first,
+        # Of a million files with one record each, a second text of the same time would take 80 MB.
+        last=first if last == first else last,
+        members=said.members,
+        erased=said.erased,
+        attached=said.attached,
+        offset=offset,
+    )

@@ -1,0 +1,61 @@
+"""A list of files that is made file by file: in memory, or, where it gets long, in segments on this machine's disk."""
+
+from __future__ import annotations
+
+from singerlake.format import FORMAT
+from singerlake.format.state.additions import format_of
+from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList, Part, Run
+from singerlake.format.state.files.segment import Segment
+from singerlake.stores.segments.on_disk import LocalSegments
+from singerlake.stores.segments.stored import SIZES
+
+HELD = 1 << 17
+"""Files up to which all are held in memory."""
+SEGMENT = SIZES.segment
+_LEVEL = 1
+
+
+class Listing:
+    """The files of a state in the order of their offsets. ``before`` is the list whose parts may be kept as they are.
+    Raises what ``ScratchFile`` raises, and what the segments of ``before`` do."""
+
+    def __init__(self, before: FileList | None = None) -> None:
+        self._parts: list[Part] = []
+        self._tail: list[DataFile] = []
+        self._at_hand = 0
+        self._source = LocalSegments(FileList() if before is None else before, "the files of a new state")
+        self.format = FORMAT
+        """The oldest format that can say what the files are."""
+
+    def append(self, file: DataFile) -> None:
+        """One more file."""
+        self._tail.append(file)
+        if file.attached or file.erased:
+            self.format = max(self.format, format_of((file,)))
+        if self._at_hand + len(self._tail) > HELD and len(self._tail) >= SEGMENT:
+            self._to_disk()
+
+    def keep(self, part: Segment | None, files: Run) -> None:
+        """A part of ``before`` as it is: ``files``, which are that segment."""
+        self.format = max(self.format, format_of(files))
+        if self._tail:
+            self._parts.append(AppendOnlyList(self._tail))
+            self._at_hand += len(self._tail)
+            self._tail = []
+        if part is None:
+            self._at_hand += len(files)
+        self._parts += (part or files,) if files else ()
+
+    def files(self) -> FileList:
+        """The list, to which nothing is added any more."""
+        parts = self._parts
+        if self._tail or not parts or isinstance(parts[-1], Segment):
+            return FileList(self._tail, parts=parts, source=self._source)
+        return FileList(parts[-1], parts=parts[:-1], source=self._source)
+
+    def _to_disk(self) -> None:
+        while len(self._tail) >= SEGMENT:
+            self._parts.append(self._source.write(self._tail[:SEGMENT]))
+            del self._tail[:SEGMENT]

@@ -1,0 +1,206 @@
+"""Reading all data files of one stream for what they say of themselves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+import msgspec
+
+from singerlake.errors import BrokenFileError, LakeError, MissingFileError
+from singerlake.format import kept_schema, layout
+from singerlake.format.extra_fields import read_provenance
+from singerlake.format.kept_schema import KeptSchema
+from singerlake.format.state.model import StreamSchema
+from singerlake.storage.port import Entry, Storage
+from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.progress import UNSEEN, Progress
+from singerlake.upkeep.rebuild.scanned_file import ScannedFile, identify
+from singerlake.upkeep.rebuild.spooled.found_files import FoundFiles
+from singerlake.upkeep.rebuild.survey_journal import SurveyJournal, text_of
+from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.scan.small_files import small_bodies
+from singerlake.upkeep.verify.findings import Finding
+from singerlake.work.engine import Engine, Threads
+
+_FRONT = 1 << 16
+"""Of a damaged file, where it says what it was made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a stream's folder holds: the sound data files, the schemas that are kept beside them in the order of a
+    rebuild, and findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read
+    before."""
+
+    files: FoundFiles
+    findings: tuple[Finding, ...]
+    read: Tally = NONE
+    noted: Tally = NONE
+    kept: tuple[KeptSchema, ...] = ()
+
+
+def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
+    """Every object that lies where the data files of a stream lie, one after the other, as they are listed."""
+    prefix = layout.stream_prefix(tap, stream)
+    return (entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :]))
+
+
+def stream_objects(storage: Storage, tap: str, stream: str, *, start_after: str = "") -> Iterator[Entry]:
+    """Those, and the schemas that are kept beside them: all that a stream can be made from, of it what lies behind the
+    key ``start_after``."""
+    prefix = layout.stream_prefix(tap, stream)
+    for entry in storage.list(prefix, start_after=start_after):
+        path = entry.key[len(prefix) :]
+        if layout.is_data_file(path) or layout.is_kept_schema(path):
+            yield entry
+
+
+def read_kept(storage: Storage, entry: Entry, tap: str, stream: str) -> KeptSchema | Finding | None:
+    """A schema that is kept in a stream's folder, or why it is none of this stream's; None where it is gone."""
+    stored = storage.get(entry.key)
+    if stored is None:
+        return None
+    try:
+        kept = kept_schema.from_json(stored.body, key=entry.key)
+    except LakeError as error:
+        return Finding("broken", entry.key, f"{error.message}; left out")
+    if (kept.tap, kept.stream) != (tap, stream):
+        return Finding("misplaced", entry.key, f"is of stream {kept.stream!r} of tap {kept.tap!r}; left out")
+    return kept
+
+
+def has_data_files(storage: Storage, tap: str, stream: str) -> bool:
+    """Whether there is any."""
+    return any(True for _ in data_files(storage, tap, stream))
+
+
+def survey(
+    storage: Storage,
+    tap: str,
+    stream: str,
+    entries: Iterable[Entry],
+    *,
+    engine: Engine | None = None,
+    journal: SurveyJournal | None = None,
+    progress: Progress = UNSEEN,
+) -> Survey:
+    """Read data files of one stream, and the kept schemas among ``entries``. ``engine`` is what reads the files,
+    threads of this process by default. Files that ``journal`` says are as they were when they were found sound are not
+    read again. Raises what storage raises, and what ``ScratchFile`` raises."""
+    prefix = layout.stream_prefix(tap, stream)
+    scanned = FoundFiles()
+    findings: list[Finding] = []
+    schemas = _Schemas()
+    beside: list[Entry] = []
+    noted = NONE
+    files = stored = 0
+
+    def data() -> Iterator[Entry]:
+        for entry in entries:
+            if layout.is_kept_schema(entry.key[len(prefix) :]):
+                beside.append(entry)
+            else:
+                yield entry
+
+    def unknown(journal: SurveyJournal) -> Iterator[Entry]:
+        nonlocal noted
+        for entry in data():
+            known = journal.known(prefix, entry)
+            if known is None:
+                yield entry
+            else:
+                scanned.add(schemas.shared(known))
+                noted += Tally(1, entry.size)
+                progress.advance(entry.size)
+
+    unread = data() if journal is None else unknown(journal)
+    for entry, outcome in (engine or Threads(storage))(SurveyTask(stream, prefix), unread):
+        if isinstance(outcome, Finding):
+            findings.append(outcome)
+        else:
+            file = schemas.shared(outcome)
+            if journal is not None:
+                journal.note(entry, file)
+            scanned.add(file)
+        files += 1
+        stored += entry.size
+        progress.advance(entry.size)
+    # What was noted came before what was read.
+    scanned.seal(by_path=journal is not None)
+    kept: list[KeptSchema] = []
+    for entry in beside:
+        held = read_kept(storage, entry, tap, stream)
+        if isinstance(held, Finding):
+            findings.append(held)
+        elif held is not None:
+            kept.append(held)
+        progress.advance(entry.size)
+    kept.sort(key=attrgetter("order"))
+    return Survey(scanned, tuple(findings), Tally(files, stored), noted, tuple(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyTask:
+    """The task of a survey: an object where the data files of ``stream`` lie, below ``prefix``, and what it says, or
+    why it cannot be a file of the stream."""
+
+    stream: str
+    prefix: str
+
+    def size(self, entry: Entry) -> int:
+        """Its stored bytes."""
+        return entry.size
+
+    def __call__(self, storage: Storage, entry: Entry) -> ScannedFile | Finding:
+        """Read it whole. Raises what storage raises."""
+        return self._look(storage, entry, None)
+
+    def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[ScannedFile | Finding]:
+        """Read several. Raises what storage raises."""
+        bodies = small_bodies(storage, [(entry.key, entry.size) for entry in entries])
+        return [self._look(storage, entry, body) for entry, body in zip(entries, bodies, strict=True)]
+
+    def _look(self, storage: Storage, entry: Entry, body: bytes | None) -> ScannedFile | Finding:
+        """``body`` is its content, where it is there already."""
+        key = entry.key
+        try:
+            with storage.open(key) if body is None else io.BytesIO(body) as stream:
+                scanned = scan(stream, key=key)
+        except BrokenFileError as error:
+            return Finding("broken", key, f"{error.message}; left out{_erased_of(storage, key)}")
+        except MissingFileError:
+            return Finding("vanished", key, "was in the listing of the folder and is now gone")
+        if scanned.stream != self.stream:
+            return Finding("misplaced", key, f"holds messages of stream {scanned.stream!r}; left out")
+        if not scanned.messages:
+            return Finding("empty", key, "holds no message but its schema; left out", problem=False)
+        return identify(key[len(self.prefix) :], entry.last_modified, scanned)
+
+
+def _erased_of(storage: Storage, key: str) -> str:
+    """What a person should know of the erasures that a damaged file speaks of; nothing where it speaks of none."""
+    try:
+        said = read_provenance(storage.beginning(key, _FRONT).data)
+    except MissingFileError:
+        return ""
+    erased = sum(row[1] for row in said.erased) if said else 0
+    if not erased:
+        return ""
+    return f"; it says that {erased} of its messages were erased; they may be back in the files that it was made of"
+
+
+class _Schemas:
+    """One object for all files whose SCHEMA messages say the same: there are few of them, and many files."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, StreamSchema] = {}
+        self._last: tuple[StreamSchema, StreamSchema] | None = None
+
+    def shared(self, file: ScannedFile) -> ScannedFile:
+        if self._last is None or self._last[0] is not file.schema:
+            self._last = file.schema, self._by_text.setdefault(text_of(file.schema), file.schema)
+        own, common = self._last
+        return file if own is common else msgspec.structs.replace(file, schema=common)

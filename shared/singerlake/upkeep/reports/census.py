@@ -1,0 +1,68 @@
+"""What one stream holds, from its manifest alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from singerlake.clock import parse_timestamp
+from singerlake.errors import LakeError
+from singerlake.format import layout
+from singerlake.format.state.files.totals import totals_of
+from singerlake.format.state.model import Manifest
+from singerlake.storage.port import Storage
+from singerlake.upkeep.reports.attached_totals import attached_totals
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """``versions`` maps hash to label; ``erased`` are messages whose record was erased, and not among ``records``;
+    ``bytes`` are as stored, ``raw_bytes`` decompressed; ``attached`` are attached files, each content once, and
+    ``attached_bytes`` theirs; ``last_write`` is when the last run brought something, UTC. ``trouble`` says why there
+    are no figures."""
+
+    tap: str
+    stream: str
+    versions: dict[str, str] = field(default_factory=dict)
+    files: int = 0
+    messages: int = 0
+    records: int = 0
+    erased: int = 0
+    bytes: int = 0
+    raw_bytes: int = 0
+    attached: int = 0
+    attached_bytes: int = 0
+    last_write: datetime | None = None
+    trouble: str | None = None
+
+
+def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Manifest | None]) -> Census:
+    """The figures of one stream, whose newest state ``state`` gives. Raises what storage raises."""
+    try:
+        manifest = state()
+    except LakeError as error:
+        return Census(tap, stream, trouble=f"{error.message}; {error.hint}")
+    if manifest is None:
+        return Census(tap, stream, trouble="no manifest; run 'singerlake rebuild'")
+    attached, totals = attached_totals(manifest.files.with_rows()), totals_of(manifest.files)
+    runs = [moment for run in manifest.runs if run.captures and (moment := parse_timestamp(run.updated or run.started))]
+    return Census(
+        tap=tap,
+        stream=stream,
+        versions=manifest.versions,
+        files=len(manifest.files),
+        messages=manifest.next_offset - manifest.floor,
+        records=totals.records,
+        erased=totals.erased,
+        bytes=totals.bytes,
+        raw_bytes=totals.raw_bytes,
+        attached=attached.files,
+        attached_bytes=attached.bytes,
+        last_write=max(runs) if runs else _published_at(storage, tap, stream),
+    )
+
+
+def _published_at(storage: Storage, tap: str, stream: str) -> datetime | None:
+    entry = storage.head(layout.manifest_key(tap, stream))
+    return entry.last_modified if entry else None

@@ -1,0 +1,306 @@
+"""Checking what is on storage against what the metadata says of it, without changing anything."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import LakeError
+from singerlake.format import layout
+from singerlake.format.metadata import catalogue, root
+from singerlake.format.state.attached_objects import paths_in
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.model import Manifest
+from singerlake.storage.port import Entry, Storage
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.upkeep.file_count import NONE, Tally, tally
+from singerlake.upkeep.progress import UNSEEN, Progress
+from singerlake.upkeep.rebuild.survey import data_files, read_kept, stream_objects
+from singerlake.upkeep.root_copy import root_findings
+from singerlake.upkeep.verify.check_attached import AttachedTask, attached_objects
+from singerlake.upkeep.verify.check_file import VerifyTask
+from singerlake.upkeep.verify.check_state import check_state
+from singerlake.upkeep.verify.findings import Finding, Kind
+from singerlake.upkeep.verify.journal import Journal
+from singerlake.upkeep.verify.listing import compare
+from singerlake.upkeep.verify.sample import Sample
+from singerlake.work.engine import Engine, Threads
+from singerlake.work.journal_file import said_of
+from singerlake.work.path_marks import PathMarks
+from singerlake.work.stamps import PathStamps
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was checked of one stream, and what is wrong with it. ``files``, ``messages`` and ``bytes`` are what the
+    manifest lists; ``read`` is what was read of that now, ``noted`` what a journal says was read before. ``attached``
+    are the attached files. ``entry`` is the stream's catalog entry, None where it has none or cannot be told;
+    ``running``: its last run has not ended; ``lake_id`` is what its manifest says."""
+
+    files: int
+    messages: int
+    bytes: int
+    findings: tuple[Finding, ...]
+    read: Tally = NONE
+    noted: Tally = NONE
+    attached: Tally = NONE
+    entry: dict[str, Any] | None = None
+    running: bool = False
+    lake_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOptions:
+    """Which files are read. With a ``sample`` only its files are; of the others only presence and size are checked.
+    Files that ``journal`` says are as they were when they were found sound are not read again."""
+
+    sample: Sample | None = None
+    journal: Journal | None = None
+
+
+_ALL_FILES = VerifyOptions()
+
+
+def verify_stream(
+    storage: Storage,
+    tap: str,
+    stream: str,
+    state: Callable[[], Manifest | None],
+    options: VerifyOptions = _ALL_FILES,
+    *,
+    engine: Engine | None = None,
+    progress: Progress = UNSEEN,
+) -> Verified:
+    """Read every listed file of a stream whole and compare it with the stream's newest state, which each call of
+    ``state`` gives. ``engine`` reads the files, threads of this process by default. The total of ``progress`` is the
+    stored bytes to read. Raises what storage raises; what is wrong with the stream is a finding."""
+    sample, journal = options.sample, options.journal
+    key = layout.manifest_key(tap, stream)
+    prefix = layout.stream_prefix(tap, stream)
+    log: tuple[Finding, ...] = ()
+    try:
+        manifest = state()
+        listed = _Listed(len(manifest.files) if manifest else 0, stamped=journal is not None)
+        if manifest is not None:
+            log = check_state(manifest, key, listed.add)
+    except LakeError as error:
+        # Of a state that is read from several objects, the one that is to be restored.
+        return Verified(0, 0, 0, (Finding("manifest", str(error.context.get("key", key)), _said(error)),))
+    if manifest is None:
+        beside = sum(1 for _ in data_files(storage, tap, stream))
+        kept = beside or any(True for _ in stream_objects(storage, tap, stream))
+        missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
+        return Verified(0, 0, 0, (missing,) if kept else ())
+    objects = attached_objects(manifest.files.with_rows())
+    listing = compare(storage, manifest, listed.paths, objects, sizes=sample is not None, stamps=listed.stamps)
+    log += (*_kept(storage, listing.kept, tap, stream), *_lost_decision(storage, manifest))
+    chosen = manifest.files if sample is None else sample.of(manifest.files)
+    wanted = objects if sample is None else attached_objects(chosen)
+    apart = frozenset((*(file.path for file in chosen), *wanted)) if sample is not None else frozenset[str]()
+    findings = [finding for path, finding in listing.findings if path not in apart]
+    rest = chosen if journal is None or listed.stamps is None else _Unknown(chosen, journal, listed.stamps)
+    read = listed.tally if rest is manifest.files else tally(file.bytes for file in rest)
+    unseen = [each for each in wanted.values() if journal is None or not journal.knows(listing.attached.get(each.path))]
+    progress.sized(read.bytes + sum(each.bytes for each in unseen))
+    for file, problems in (engine or Threads(storage))(VerifyTask(stream, prefix), rest):
+        findings += problems
+        if journal is not None and listed.stamps is not None:
+            journal.note(prefix + file.path, file.bytes, listed.stamps.get(file.path), problems)
+        progress.advance(file.bytes)
+    for each, problems in (engine or Threads(storage))(AttachedTask(prefix), unseen):
+        findings += problems
+        if journal is not None:
+            journal.note(prefix + each.path, each.bytes, listing.attached.get(each.path), problems)
+        progress.advance(each.bytes)
+    drawn = listed.tally if chosen is manifest.files else tally(file.bytes for file in chosen)
+    verified = Verified(
+        files=listed.tally.files,
+        messages=listed.messages,
+        bytes=listed.tally.bytes,
+        findings=log,
+        read=read,
+        noted=Tally(drawn.files - read.files, drawn.bytes - read.bytes),
+        attached=tally(each.bytes for each in objects.values()),
+        entry=_entry(manifest),
+        running=[run.status for run in manifest.runs if run.captures][-1:] == ["running"],
+        lake_id=manifest.lake_id,
+    )
+    # The fresh state must not stand beside this one.
+    del manifest, chosen, rest
+    return replace(verified, findings=log + tuple(_still(findings, listing.strays, state, prefix)))
+
+
+class _Listed:
+    """The listed files, as each of them was read once."""
+
+    def __init__(self, count: int, *, stamped: bool) -> None:
+        self.paths = PathMarks(count=count)
+        self.stamps = PathStamps(count=count) if stamped else None
+        self.messages = self._files = self._bytes = 0
+
+    def add(self, file: DataFile) -> None:
+        self.paths.add(file.path, file.bytes)
+        if self.stamps is not None:
+            self.stamps.add(file.path, said_of(file))
+        self._files += 1
+        self._bytes += file.bytes
+        self.messages += file.messages
+
+    @property
+    def tally(self) -> Tally:
+        return Tally(self._files, self._bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """Those of ``files`` that a journal does not know as they are now. They are looked for again each time."""
+
+    files: Iterable[DataFile]
+    journal: Journal
+    stamps: PathStamps
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return (file for file in self.files if not self.journal.knows(self.stamps.get(file.path)))
+
+
+def _lost_decision(storage: Storage, manifest: Manifest) -> Iterator[Finding]:
+    """Whether the last atomic run of the stream has lost its decision. Without it a rebuild leaves the run out."""
+    if manifest.settled is not msgspec.UNSET:
+        key = layout.commit_key(manifest.tap, manifest.settled)
+        if storage.head(key) is None:
+            yield Finding("commit", key, f"is missing: it decided about the last atomic run of {manifest.stream!r}")
+
+
+def _entry(manifest: Manifest) -> dict[str, Any] | None:
+    try:
+        return catalogue.entry(manifest)
+    except LakeError:
+        # Its version has no schema, which is a finding of its own.
+        return None
+
+
+def verify_catalogue(storage: Storage, tap: str, streams: Mapping[str, Verified]) -> tuple[Finding, ...]:
+    """Whether a tap's catalogue has the schemas that ``streams``, by name, have now. It may miss streams, which readers
+    find by a listing. A note during a run, which brings it up to date at its end. Raises what storage raises."""
+    key = layout.catalogue_key(tap)
+    stored = storage.get(key)
+    try:
+        cached = catalogue.from_json(stored.body, key=key)["streams"] if stored else []
+    except LakeError:
+        return ()
+    behind = []
+    for item in cached:
+        checked = streams.get(item["tap_stream_id"])
+        if checked is not None and checked.entry is not None and not catalogue.says_the_same(item, checked.entry):
+            said = f"has another schema of stream {item['tap_stream_id']!r} than its newest version"
+            hint = "; its run has not ended" if checked.running else "; run 'singerlake rebuild'"
+            behind.append(Finding("catalogue", key, said + hint, problem=not checked.running))
+    return tuple(behind)
+
+
+def verify_identity(
+    metadata: root.RootMetadata | None, tap: str, streams: Mapping[str, Verified]
+) -> tuple[Finding, ...]:
+    """Whether a tap's manifests are of the lake that the root metadata says this is, which they name where they were
+    written lately."""
+    if metadata is None:
+        return ()
+    return tuple(
+        Finding(
+            "root",
+            layout.root_metadata_key(),
+            f"calls this lake {metadata.lake_id}, the manifest of stream {name!r} of tap {tap!r} calls it "
+            f"{checked.lake_id}; see 'singerlake store identify'",
+        )
+        for name, checked in streams.items()
+        if checked.lake_id not in (None, metadata.lake_id)
+    )
+
+
+def _kept(storage: Storage, entries: Iterable[Entry], tap: str, stream: str) -> Iterator[Finding]:
+    """What is wrong with schemas that are kept beside the files."""
+    for entry in entries:
+        held = read_kept(storage, entry, tap, stream)
+        if isinstance(held, Finding):
+            yield held
+
+
+def _still(
+    findings: list[Finding], strays: list[Entry], state: Callable[[], Manifest | None], prefix: str
+) -> Iterator[Finding]:
+    """The findings that hold of the newest state, too: what a live writer has committed meanwhile is no stray, and a
+    file that is gone may have been vacuumed and collected."""
+    lacking = {finding.key for finding in findings if finding.kind == "missing"}
+    fresh = state() if strays or lacking else None
+    if fresh is not None:
+        attached = paths_in(fresh.files)
+        listed = fresh.files.with_path(key[len(prefix) :] for key in (*lacking, *(entry.key for entry in strays)))
+        known = attached.union(listed, (file.path for file in fresh.retired))
+        strays = [entry for entry in strays if entry.key[len(prefix) :] not in known]
+        lacking = {key for key in lacking if key[len(prefix) :] not in listed | attached}
+        findings = [finding for finding in findings if finding.kind != "missing" or finding.key not in lacking]
+    yield from findings
+    for entry in strays:
+        said = f"{entry.size} bytes that no manifest lists: an interrupted run's, or copied"
+        yield Finding("unlisted", entry.key, said)
+
+
+def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, ...]:
+    """Root metadata, catalogues and decisions about atomic runs are what their keys promise; names are ones that this
+    package gives. Checks all taps, or one. Raises what storage raises."""
+    findings: list[Finding] = []
+    key = layout.root_metadata_key()
+    stored = storage.get(key)
+    if stored is not None:
+        findings += _parses(partial(root.from_json, stored.body, key=key), "root", key)
+    findings += root_findings(storage)
+    top = storage.list_folder(f"{layout.RAW}/").folders
+    findings += _names(f"{layout.RAW}/", top)
+    for folder in top:
+        name = layout.from_segment(folder.rstrip("/"))
+        if name is None or tap not in (None, name):
+            continue
+        prefix = layout.tap_prefix(name)
+        folders = storage.list_folder(prefix).folders
+        findings += _names(prefix, (folder for folder in folders if folder != f"{layout.COMMITS}/"))
+        if f"{layout.COMMITS}/" in folders:
+            decisions = Decisions(storage, name)
+            for commit in decisions.listed().names:
+                findings += _parses(partial(decisions.get, commit), "commit", layout.commit_key(name, commit))
+        cached = layout.catalogue_key(name)
+        stored_catalogue = storage.get(cached)
+        if stored_catalogue is not None:
+            findings += _parses(partial(catalogue.from_json, stored_catalogue.body, key=cached), "catalogue", cached)
+    return tuple(findings)
+
+
+def _parses(parse: Callable[[], object], kind: Kind, key: str) -> list[Finding]:
+    try:
+        parse()
+    except LakeError as error:
+        return [Finding(kind, key, _said(error))]
+    return []
+
+
+def _said(error: LakeError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
+
+
+def _names(prefix: str, folders: Iterable[str]) -> Iterator[Finding]:
+    """Folders that no name gives, and names that are one on a storage that is blind to case."""
+    folded: dict[str, list[str]] = defaultdict(list)
+    for folder in folders:
+        segment = folder.rstrip("/")
+        if layout.from_segment(segment) is None:
+            yield Finding("foreign", prefix + folder, "is not a folder of a lake; it is left alone", problem=False)
+        else:
+            folded[segment.casefold()].append(segment)
+    for segments in folded.values():
+        if len(segments) > 1:
+            alike = ", ".join(segments)
+            yield Finding("case", prefix, f"{alike} are the same name on a disk that ignores case", problem=False)

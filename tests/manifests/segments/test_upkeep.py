@@ -1,6 +1,0 @@
-"""Publishing and trimming once more, on states with segments."""
-
-from __future__ import annotations
-
-from tests.manifests.segments.sizes import few_files_make_segments  # noqa: F401
-from tests.manifests.test_stores_upkeep import *  # noqa: F403

@@ -1,0 +1,6 @@
+"""The suite of attached files in all manifest stores once more, on states with segments."""
+
+from __future__ import annotations
+
+from tests.stores.attached.test_stores import *  # noqa: F403
+from tests.stores.segments.sizes import few_files_make_segments  # noqa: F401

@@ -1,0 +1,41 @@
+"""Tables of random declarations and streams equal what plain Python makes of the same messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.tables.cases import case
+from tests.tables.shrink import shrunk
+from tests.tables.tables import check_case
+
+QUICK, ALL, GROUP = 50, 800, 50
+RARE = (948, 1321, 1386, 1599, 1655)
+"""With these seeds each two values that declarations and sizes have among the first 2000 seeds come together."""
+
+
+def _check(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        made = case(seed)
+        try:
+            check_case(made)
+        except Exception as error:
+            least, reason = shrunk(made, error)
+            raise AssertionError(f"seed {seed}: {reason!r}\n{least}\n{reason}") from reason
+
+
+@pytest.mark.parametrize("first", range(0, QUICK, GROUP))
+def test_tables_equal_a_recomputation(first: int) -> None:
+    _check(range(first, first + GROUP))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("first", range(QUICK, ALL, GROUP))
+def test_many_more_tables_equal_a_recomputation(first: int) -> None:
+    _check(range(first, first + GROUP))
+
+
+@pytest.mark.thorough
+def test_so_do_tables_of_rare_declarations() -> None:
+    _check(RARE)
