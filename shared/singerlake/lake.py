@@ -404,9 +404,9 @@ class Lake:
         would be deleted. It means one stream, all of a tap, or all.
 
         A file needs at least two runs, a ``grace`` time apart: the first notes that it was replaced, a later one
-        deletes it. ``grace`` must be longer than any read and any pause of a writer. What the policy of a stream says
-        expires first. ``orphans``: retire files that nothing lists, too. ``keep`` is how many transactions of a stream
-        stay. ``threads`` is how many files are read at once.
+        deletes it. ``grace`` is 7 days by default; it must be longer than any read and any pause of a writer. What the
+        policy of a stream says expires first. ``orphans``: retire files that nothing lists, too. ``keep`` is how many
+        transactions of a stream stay, 200 by default. ``threads`` is how many files are read at once.
 
         A stream that cannot be collected stops no other: it is in ``failed``, or among the ``findings`` where its state
         cannot be read. Raises ``UnknownNameError``, ``SettingError``, and what storage raises for the lake as a whole.
@@ -445,9 +445,9 @@ class Lake:
         """Join small neighbouring files into larger ones, as ``singerlake vacuum`` does; with ``dry_run`` only plan to.
         It means one stream, all of a tap, or all. Messages keep their offsets. The replaced files stay until ``gc``.
 
-        ``target_bytes`` are the most stored bytes of a joined file; files of half that size are left alone.
-        ``most_waiting`` is how many replaced files of a stream may wait for ``gc``; others are joined by a later run.
-        ``threads`` is how many files are made at once.
+        ``target_bytes`` are the most stored bytes of a joined file, 128 MiB by default; files of half that size are
+        left alone. ``most_waiting`` is how many replaced files of a stream may wait for ``gc``, 250,000 by default;
+        others are joined by a later run. ``threads`` is how many files are made at once.
 
         A stream whose state cannot be read is among the ``findings`` and stops no other. Raises ``UnknownNameError``,
         ``SettingError``, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage raises; what was joined
@@ -573,9 +573,10 @@ class Lake:
         self, tap: str | None = None, stream: str | None = None, *, keep: int = KEPT, dry_run: bool = False
     ) -> TrimResult:
         """Remove the transactions that a snapshot covers, as ``singerlake store trim --yes`` does; with ``dry_run``
-        only count them. It means one stream, all of a tap, or all. The last ``keep`` of a stream stay. A stream that
-        cannot be trimmed stops no other: it is in ``failed``. Raises ``UnknownNameError``, ``SettingError``, and what
-        storage raises for the lake as a whole."""
+        only count them. It means one stream, all of a tap, or all. The last ``keep`` of a stream stay, 200 by default.
+
+        A stream that cannot be trimmed stops no other: it is in ``failed``. Raises ``UnknownNameError``,
+        ``SettingError``, and what storage raises for the lake as a whole."""
         from singerlake.upkeep.trim import trim_lake
 
         return trim_lake(self, tap, stream, keep=keep, dry_run=dry_run)
@@ -657,9 +658,9 @@ class Lake:
         return drop_run(self, tap, stream, run, now=now, dry_run=dry_run, progress=progress)
 
     def gc_batches(self, root: str, *, grace: timedelta = GRACE, dry_run: bool = False) -> BatchGcResult:
-        """Delete the batch files of tap-singerlake below ``root`` that are older than ``grace``, whether or not a
-        target has loaded them; with ``dry_run`` only name them. ``root`` is that of ``batch_config``, and is read with
-        the lake's settings. Raises ``SettingError``, and what storage raises."""
+        """Delete the batch files of tap-singerlake below ``root`` that are older than ``grace`` (7 days by default),
+        whether or not a target has loaded them; with ``dry_run`` only name them. ``root`` is that of ``batch_config``,
+        and is read with the lake's settings. Raises ``SettingError``, and what storage raises."""
         from singerlake.upkeep.gc.gc import collect_batches
 
         storage = open_storage(root, self.settings)

@@ -482,7 +482,14 @@ class LakeStream:
     def context(self, kind: str | None = None) -> StreamContext:
         """What upkeep of this stream works with. ``kind`` and errors are those of ``store``."""
         lake = self.lake
-        return StreamContext(lake.storage, self.store(kind), self.tap, self.name, lake.clock, lake.ids)
+        return StreamContext(
+            storage=lake.storage,
+            store=self.store(kind),
+            tap=self.tap,
+            stream=self.name,
+            clock=lake.clock,
+            ids=lake.ids,
+        )
 
     def store(self, kind: str | None = None) -> ManifestStore:
         """The manifest store of that kind for this stream, or (None) the one that keeps it. Raises ``SettingError``."""
