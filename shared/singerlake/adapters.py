@@ -26,8 +26,8 @@ from singerlake.stores.publish import published
 from singerlake.stores.snapshots import SnapshotSettings
 
 if TYPE_CHECKING:
-    from singerlake.storage.clouds.driver import Driver
-    from singerlake.storage.s3.settings import S3Settings
+    from singerlake.storage.cloud.driver import Driver
+    from singerlake.storage.drivers.s3.settings import S3Settings
     from singerlake.stores.dynamodb.client import DynamoTable
     from singerlake.stores.dynamodb.marks import DynamoMarks
     from singerlake.stores.postgres.marks import PostgresMarks
@@ -66,10 +66,10 @@ def open_storage(
             )
         return LocalStorage(root.path, clock=clock, ids=ids, fleeting=layout.is_lock)
     if isinstance(root, BucketRoot):
-        from singerlake.storage.s3.storage import S3Storage
+        from singerlake.storage.drivers.s3.storage import S3Storage
 
         return S3Storage(root.bucket, root.prefix, every.s3, clock=clock, ids=ids)
-    from singerlake.storage.clouds.storage import CloudStorage
+    from singerlake.storage.cloud.storage import CloudStorage
 
     patience = (every.azure if isinstance(root, AzureRoot) else every.gcs).patience_seconds
     return CloudStorage(
@@ -80,11 +80,11 @@ def open_storage(
 def _driver(root: AzureRoot | GcsRoot, settings: StorageSettings, ids: IdSource) -> Driver:
     if isinstance(root, AzureRoot):
         _require("azure.storage.blob", "Azure Blob Storage", "azure")
-        from singerlake.storage.azure.driver import AzureDriver
+        from singerlake.storage.drivers.azure.driver import AzureDriver
 
         return AzureDriver(root.container, root.prefix, settings.azure, account_host=root.account_host)
     _require("google.cloud.storage", "Google Cloud Storage", "gcs")
-    from singerlake.storage.gcs.driver import GcsDriver
+    from singerlake.storage.drivers.gcs.driver import GcsDriver
 
     return GcsDriver(root.bucket, root.prefix, settings.gcs, ids=ids)
 

@@ -17,7 +17,7 @@ from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import Manifest, Retired
-from singerlake.storage.s3.storage import S3Storage
+from singerlake.storage.drivers.s3.storage import S3Storage
 from tests.fakes import FakeClock, counting_ids
 from tests.servers.s3 import S3Server
 from tests.storage.memory import MemoryStorage, Step

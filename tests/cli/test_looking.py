@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from singerlake.lake import Lake
-from singerlake.storage.s3 import storage as s3_module
+from singerlake.storage.drivers.s3 import storage as s3_module
 from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.tables import create_table
 from tests.cli.conftest import Run

@@ -20,19 +20,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.storage.azure.driver import AzureDriver
-from singerlake.storage.azure.settings import AzureSettings
-from singerlake.storage.clouds.driver import Driver
-from singerlake.storage.clouds.storage import CloudStorage
-from singerlake.storage.gcs.driver import GcsDriver, GcsSettings
+from singerlake.storage.cloud.driver import Driver
+from singerlake.storage.cloud.storage import CloudStorage
+from singerlake.storage.drivers.azure.driver import AzureDriver
+from singerlake.storage.drivers.azure.settings import AzureSettings
+from singerlake.storage.drivers.gcs.driver import GcsDriver, GcsSettings
+from singerlake.storage.drivers.s3.storage import S3Settings, S3Storage
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Storage, Written
-from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.processes.forked import FORKED
 from tests.servers.azurite import azurite
 from tests.servers.gcs.server import gcs_server
 from tests.servers.s3 import s3_server
-from tests.storage.clouds.driver import DriverInMemory
+from tests.storage.cloud.driver import DriverInMemory
 from tests.storage.memory import MemoryStorage
 
 Reopen = Callable[[], Storage]

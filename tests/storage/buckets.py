@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from singerlake.storage.drivers.s3.storage import S3Storage
 from singerlake.storage.port import Refused, Storage, Written
-from singerlake.storage.s3.storage import S3Storage
 
 
 class PatientlessClock:

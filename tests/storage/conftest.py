@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from singerlake.clock import random_id
-from singerlake.storage.s3.storage import S3Storage
+from singerlake.storage.drivers.s3.storage import S3Storage
 from tests.servers.s3 import S3Server
 from tests.storage.buckets import Make, PatientlessClock
 

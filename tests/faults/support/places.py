@@ -21,9 +21,9 @@ from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake, open_storage
 from singerlake.lock_file import LockSettings
 from singerlake.settings import StoreSettings
-from singerlake.storage.clouds.storage import CloudStorage
+from singerlake.storage.cloud.storage import CloudStorage
+from singerlake.storage.drivers.s3.storage import S3Storage
 from singerlake.storage.port import Capabilities, Storage
-from singerlake.storage.s3.storage import S3Storage
 from singerlake.storage.settings import StorageSettings
 from singerlake.stores.port import ManifestStore
 from singerlake.stores.writing.writer import StreamWriter

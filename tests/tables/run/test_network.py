@@ -10,7 +10,7 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import AccessDeniedError, StorageUnavailableError
 from singerlake.lake import Lake
-from singerlake.storage.s3.storage import S3Storage
+from singerlake.storage.drivers.s3.storage import S3Storage
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.read import LakeTable
 from tests.servers.fault_proxy.proxy import ALWAYS, Fault, FaultProxy, http_fault_proxy

@@ -12,10 +12,10 @@ from singer_sdk.exceptions import InvalidInputLine, MissingKeyPropertiesError, R
 
 from singerlake.clock import random_id
 from singerlake.errors import InvalidMessageError, MissingFileError, SingerlakeError
+from singerlake.storage.drivers.s3 import storage as s3_storage
+from singerlake.storage.drivers.s3.client import Clients, connect
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.patience import Patience
-from singerlake.storage.s3 import storage as s3_storage
-from singerlake.storage.s3.client import Clients, connect
-from singerlake.storage.s3.settings import S3Settings
 from tests.servers.s3 import S3Server
 from tests.target.support import ingest, kept, kept_ids, manifest, record, records, schema, state
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.storage.drivers.s3 import errors as s3_errors
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.lost_replies import DriverErrors, Meaning
-from singerlake.storage.s3 import errors as s3_errors
-from singerlake.storage.s3.settings import S3Settings
 
 _REFUSED = "ConditionalCheckFailed"
 _MEANINGS = {

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from singerlake.clock import Clock
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.storage.drivers.s3 import errors as s3_errors
+from singerlake.storage.drivers.s3.client import in_session, region_for
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.patience import Patience
-from singerlake.storage.s3 import errors as s3_errors
-from singerlake.storage.s3.client import in_session, region_for
-from singerlake.storage.s3.settings import S3Settings
 from singerlake.stores.queued.port import Received
 from singerlake.stores.queued.settings import URL, QueueSettings
 
