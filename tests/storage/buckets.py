@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from singerlake.storage.drivers.s3.storage import S3Storage
+from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.port import Refused, Storage, Written
 
 
@@ -28,7 +28,7 @@ class PatientlessClock:
         return 0.5
 
 
-Make = Callable[..., S3Storage]
+Make = Callable[..., CloudStorage]
 
 
 def written(outcome: Written | Refused) -> str:

@@ -23,7 +23,7 @@ BODIES = [b"a photo", b"b" * (IN_MEMORY + 1), b"c", b"d" * (IN_MEMORY + 1)]
 """One file a record, one record a data file: those of one are held in memory, the others pass through the spool."""
 STORAGES = {
     "folder": "singerlake.storage.local.storage:LocalStorage",
-    "s3": "singerlake.storage.drivers.s3.storage:S3Storage",
+    "s3": "singerlake.storage.cloud.storage:CloudStorage",
 }
 WRITE_STATE = "tap_singerlake.output:StateLines.write_state"
 MOMENTS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -13,7 +13,7 @@ from singerlake.errors import AccessDeniedError, MissingFileError, SingerlakeErr
 from singerlake.storage.cloud.driver import Ask, Fetched, Page
 from singerlake.storage.keys import ends_early
 from singerlake.storage.lost_replies import DriverErrors, Meaning
-from singerlake.storage.patience import GivenUp, RetryReason
+from singerlake.storage.patience import RetryReason
 from singerlake.storage.port import Entry, Part
 
 _PAGE = 100
@@ -28,17 +28,12 @@ class AnswerError(Exception):
         super().__init__(meaning.value)
         self.meaning = meaning
         self.retry_after = retry_after
-        self.given_up: GivenUp | None = None
 
 
 def _own(error: Exception) -> AnswerError:
     if not isinstance(error, AnswerError):
         raise error
     return error
-
-
-def _give_up(error: Exception, how: GivenUp | None) -> None:
-    _own(error).given_up = how
 
 
 @dataclass
@@ -57,7 +52,6 @@ class DriverInMemory:
 
     lists_in_order: bool = True
     url: str = "memory://bucket/lake"
-    place: str = "memory"
     faults: list[Fault] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
@@ -67,7 +61,6 @@ class DriverInMemory:
         self.errors = DriverErrors(
             meaning=lambda error: _own(error).meaning,
             reason=lambda error: RetryReason.BUSY,
-            give_up=_give_up,
             retry_after=lambda error: _own(error).retry_after,
         )
         self._objects: dict[str, Fetched] = {}
@@ -132,8 +125,13 @@ class DriverInMemory:
         more = str(begin + _PAGE) if begin + _PAGE < len(ordered) else None
         return Page(entries, [name for name in some if folders and name.endswith("/")], more)
 
-    def upload(self, key: str, path: Path, size: int, ask: Ask) -> None:
+    def stream(self, key: str, start: int, ask: Ask) -> None:
+        return None
+
+    def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
+        ready()
         ask(lambda: self.put(key, path.read_bytes()[:size], if_absent=False, if_match=None))
+        return False
 
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:
         whole = b"".join(piece if isinstance(piece, bytes) else self._part(piece, ask) for piece in pieces)

@@ -10,6 +10,7 @@ from singerlake import errors
 from singerlake.clock import random_id
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.lost_replies import Meaning
+from singerlake.storage.patience import Patience
 from singerlake.storage.port import Part, Refused, Written
 from tests.storage.buckets import PatientlessClock, body, written
 from tests.storage.cloud.driver import AnswerError, DriverInMemory, Fault
@@ -23,9 +24,8 @@ class Cloud:
     def __init__(self, *, patience: float = 60, driver: DriverInMemory | None = None) -> None:
         self.driver = driver or DriverInMemory()
         self.clock = PatientlessClock()
-        self.storage = CloudStorage(
-            self.driver, probe_max_wait=0, patience_seconds=patience, clock=self.clock, ids=random_id
-        )
+        self.patience = Patience(patience, self.clock, place="memory")
+        self.storage = CloudStorage(self.driver, self.patience, probe_max_wait=0, ids=random_id)
 
     def fail(self, request: str, means: Meaning, *, after: bool = False, times: int = 1, wait: float = 0) -> None:
         self.driver.faults.append(Fault(request, AnswerError(means, retry_after=wait), after, times))
@@ -85,6 +85,23 @@ class TestLostReplies:
         cloud.fail("put", LOST, times=-1)
         with pytest.raises(errors.StorageUnavailableError, match="key='data'"):
             cloud.storage.upload("data", tmp_path / "file")
+
+
+    @pytest.mark.parametrize("there", [b"lines", None])
+    def test_an_upload_whose_bytes_may_not_be_sent_is_an_error(
+        self, cloud: Cloud, tmp_path: Path, there: bytes | None
+    ) -> None:
+        """Also where an earlier one has put the same number of bytes there."""
+        (tmp_path / "file").write_bytes(b"lines")
+        if there is not None:
+            cloud.storage.put("data", there)
+
+        def refuse() -> None:
+            raise errors.StorageUnavailableError("the lock is on a storage that does not answer", hint="run again")
+
+        with pytest.raises(errors.StorageUnavailableError, match="the lock"):
+            cloud.storage.upload("data", tmp_path / "file", refuse)
+        assert body(cloud.storage, "data") == there
 
 
 class TestWaiting:
@@ -187,6 +204,19 @@ def test_a_write_that_was_lost_shows_nothing_of_a_storage(lost: int) -> None:
 def test_two_storages_on_one_bucket_prove_once(cloud: Cloud) -> None:
     assert cloud.storage.capabilities().conditional_put
     asked = len(cloud.driver.asked)
-    other = CloudStorage(cloud.driver, probe_max_wait=0, patience_seconds=0, clock=cloud.clock, ids=random_id)
+    other = CloudStorage(cloud.driver, cloud.patience, probe_max_wait=0, ids=random_id)
     assert other.capabilities() == cloud.storage.capabilities()
     assert len(cloud.driver.asked) == asked
+
+
+class OtherCloud(DriverInMemory):
+    """A bucket of the same name at another maker's."""
+
+
+def test_buckets_of_one_name_in_two_clouds_are_proved_each(cloud: Cloud) -> None:
+    assert cloud.storage.capabilities().conditional_put
+    other = OtherCloud()
+    other.identity = cloud.driver.identity
+    asked = CloudStorage(other, cloud.patience, probe_max_wait=0, ids=random_id)
+    assert asked.capabilities().conditional_put
+    assert other.asked

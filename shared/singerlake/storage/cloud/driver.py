@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import BinaryIO, Protocol, TypeVar
 
 from singerlake.errors import SingerlakeError
 from singerlake.storage.lost_replies import DriverErrors
@@ -55,11 +55,6 @@ class Driver(Protocol):
     @property
     def url(self) -> str:
         """The lake root as a person would write it, without credentials."""
-        ...
-
-    @property
-    def place(self) -> str:
-        """What the log calls the server that answers."""
         ...
 
     @property
@@ -118,8 +113,13 @@ class Driver(Protocol):
         told by their folder alone. Keys up to ``start_after`` may be among them where the cloud cannot begin there."""
         ...
 
-    def upload(self, key: str, path: Path, size: int, ask: Ask) -> None:
-        """Copy a closed file of ``size`` bytes to a key that nobody else writes, whole or not at all."""
+    def stream(self, key: str, start: int, ask: Ask) -> BinaryIO | None:
+        """A stream of an object's bytes from ``start`` on, by fewer requests than one a range. None: there is none."""
+        ...
+
+    def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
+        """Copy a closed file of ``size`` bytes to a key that nobody else writes, whole or not at all. ``ready`` is
+        called once, before a byte of it is sent. True where the answers prove that storage has all of it."""
         ...
 
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from singerlake.clock import Clock, IdSource
+from singerlake.clock import IdSource
 from singerlake.errors import MissingFileError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.cloud.driver import Driver, Fetched, Page
 from singerlake.storage.cloud.listing import in_order
@@ -17,30 +17,38 @@ from singerlake.storage.lost_replies import Write, send_until_answered, send_unt
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.probe_results import Proved
+from singerlake.storage.stream_part import window
 
 Result = TypeVar("Result")
 
-_known: dict[tuple[str, str], Proved] = {}
+_known: dict[tuple[type[Driver], str, str], Proved] = {}
+"""By the kind of driver, too: two clouds may have buckets of one name."""
 _known_lock = threading.Lock()
 
 
 class CloudStorage:
     """A ``Storage`` in a bucket of a cloud, safe to share between threads; nothing is sent before the first call.
 
-    ``probe_max_wait`` is how many seconds a probe asks again whose answers prove nothing, ``patience_seconds`` how long
-    each request waits for a server that does not answer or is busy.
+    ``patience`` is that with a server that does not answer or is busy. ``probe_max_wait`` is how many seconds a probe
+    asks again whose answers prove nothing, and ``probe_setting`` the setting that says how many.
     """
 
     def __init__(
-        self, driver: Driver, *, probe_max_wait: float, patience_seconds: float, clock: Clock, ids: IdSource
+        self,
+        driver: Driver,
+        patience: Patience,
+        *,
+        probe_max_wait: float,
+        probe_setting: str = "patience_seconds",
+        ids: IdSource,
     ) -> None:
         self._driver = driver
+        self._patience = patience
         self._probe_max_wait = probe_max_wait
-        self._clock = clock
+        self._probe_setting = probe_setting
         self._ids = ids
-        self._patience = Patience(patience_seconds, clock, place=driver.place)
         with _known_lock:
-            self._proved = _known.setdefault(driver.identity, Proved(driver.identity[0]))
+            self._proved = _known.setdefault((type(driver), *driver.identity), Proved(driver.identity[0]))
 
     @property
     def url(self) -> str:
@@ -52,7 +60,11 @@ class CloudStorage:
 
     def capabilities(self) -> Capabilities:
         return self._proved.of(
-            self, clock=self._clock, ids=self._ids, max_wait=self._probe_max_wait, setting="patience_seconds"
+            self,
+            clock=self._patience.clock,
+            ids=self._ids,
+            max_wait=self._probe_max_wait,
+            setting=self._probe_setting,
         )
 
     def get(self, key: str) -> Stored | None:
@@ -91,9 +103,20 @@ class CloudStorage:
         """As the port says. A failure may leave an object that no manifest lists."""
         check_key(key)
         size = path.stat().st_size
-        ready()
-        self._send(key, size, lambda: self._driver.upload(key, path, size, self._asker(key)))
-        return self._checked(key, size).size
+        is_begun = False
+
+        def begin() -> None:
+            nonlocal is_begun
+            ready()
+            is_begun = True
+
+        try:
+            is_whole = self._driver.upload(key, path, size, self._asker(key), begin)
+        except StorageUnavailableError:
+            if is_begun and self._arrived(key, size) is not None:
+                return size
+            raise
+        return size if is_whole else self._checked(key, size).size
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         check_key(key)
@@ -101,7 +124,13 @@ class CloudStorage:
             if isinstance(piece, Part):
                 check_key(piece.key)
         size = sum(len(piece) if isinstance(piece, bytes) else piece.size for piece in pieces)
-        self._send(key, size, lambda: self._driver.compose(key, pieces, self._asker(key)))
+        try:
+            self._driver.compose(key, pieces, self._asker(key))
+        except StorageUnavailableError:
+            entry = self._arrived(key, size)
+            if entry is not None:
+                return entry
+            raise
         return self._checked(key, size)
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
@@ -121,7 +150,11 @@ class CloudStorage:
         return [None] * len(keys)
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
-        return open_ranges(lambda at, length: self.read_range(key, at, length), start, end)
+        check_key(key)
+        stream = self._driver.stream(key, start, self._asker(key))
+        if stream is None:
+            return open_ranges(lambda at, length: self.read_range(key, at, length), start, end)
+        return stream if end is None else window(stream, end - start)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
         check_prefix(prefix)
@@ -197,20 +230,13 @@ class CloudStorage:
     def _page_request(self, prefix: str, folders: bool, start_after: str, token: str | None) -> Callable[[], Page]:
         return lambda: self._driver.page(prefix, folders=folders, start_after=start_after, token=token)
 
-    def _send(self, key: str, size: int, send: Callable[[], None]) -> None:
-        """Send an object of ``size`` bytes that nobody else writes; where that failed, it may be there all the same."""
+    def _arrived(self, key: str, size: int) -> Entry | None:
+        """The entry of an object of ``size`` bytes that was sent, and may be there though that failed."""
         try:
-            send()
-        except StorageUnavailableError:
-            entry = self._look_for(key)
-            if entry is None or entry.size != size:
-                raise
-
-    def _look_for(self, key: str) -> Entry | None:
-        try:
-            return self.head(key)
+            entry = self.head(key)
         except SingerlakeError:
             return None
+        return entry if entry is not None and entry.size == size else None
 
     def _checked(self, key: str, size: int) -> Entry:
         """The entry of an object that was sent. Raises ``StorageUnavailableError`` where it has not ``size`` bytes."""

@@ -94,7 +94,7 @@ def meaning(error: Exception) -> Meaning:
     return Meaning.UNKNOWN if status >= 500 else Meaning.BUSY if status == 429 else Meaning.FATAL
 
 
-DYNAMO_ERRORS = DriverErrors(meaning, lambda error: s3_errors.trouble(error, meaning), s3_errors.give_up)
+DYNAMO_ERRORS = DriverErrors(meaning, lambda error: s3_errors.trouble(error, meaning))
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from singerlake.clock import Clock, random_id
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.azure.driver import AzureDriver
+from singerlake.storage.patience import Patience
 
 KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
 """An account key in shape, and no account's."""
@@ -17,7 +18,7 @@ Make = Callable[..., CloudStorage]
 
 
 def opened(driver: AzureDriver, clock: Clock, *, patience: float = 60) -> CloudStorage:
-    return CloudStorage(driver, probe_max_wait=5, patience_seconds=patience, clock=clock, ids=random_id)
+    return CloudStorage(driver, Patience(patience, clock, place=driver.place), probe_max_wait=5, ids=random_id)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 from singerlake.clock import Clock, random_id
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.gcs.driver import GcsDriver, GcsSettings
+from singerlake.storage.patience import Patience
 from tests.servers.gcs.server import GcsServer
 from tests.storage.buckets import PatientlessClock
 
@@ -19,13 +20,9 @@ def on(
     bucket: str, settings: GcsSettings, clock: Clock, *, prefix: str = "lake", probe_max_wait: float = 60.0
 ) -> CloudStorage:
     """A storage in a bucket."""
-    return CloudStorage(
-        GcsDriver(bucket, prefix, settings),
-        probe_max_wait=probe_max_wait,
-        patience_seconds=settings.patience_seconds,
-        clock=clock,
-        ids=random_id,
-    )
+    driver = GcsDriver(bucket, prefix, settings)
+    patience = Patience(settings.patience_seconds, clock, place=driver.place)
+    return CloudStorage(driver, patience, probe_max_wait=probe_max_wait, ids=random_id)
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake import errors
-from singerlake.storage.copy_parts import arranged
+from singerlake.storage.cloud.compose import arranged
+from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3.compose import LEAST
-from singerlake.storage.drivers.s3.storage import S3Storage
 from singerlake.storage.port import Part
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import body
@@ -19,7 +19,7 @@ MIB = 1 << 20
 COPY = "x-amz-copy-source"
 
 
-def objects(storage: S3Storage) -> None:
+def objects(storage: CloudStorage) -> None:
     storage.put("large", LARGE)
     storage.put("small", SMALL)
 
@@ -65,7 +65,7 @@ def bits(piece: bytes | Part | list[bytes | Part]) -> list[tuple[object, int]]:
     return [(byte, 0) for byte in piece]
 
 
-def test_the_server_copies_what_is_large_enough(s3: S3Server, storage: S3Storage) -> None:
+def test_the_server_copies_what_is_large_enough(s3: S3Server, storage: CloudStorage) -> None:
     objects(storage)
     s3.requests()
     storage.compose("made", [of("large"), of("large"), of("small")])
@@ -74,7 +74,7 @@ def test_the_server_copies_what_is_large_enough(s3: S3Server, storage: S3Storage
     assert body(storage, "made") == LARGE * 2 + SMALL
 
 
-def test_small_objects_alone_are_one_put(s3: S3Server, storage: S3Storage) -> None:
+def test_small_objects_alone_are_one_put(s3: S3Server, storage: CloudStorage) -> None:
     objects(storage)
     s3.requests()
     storage.compose("made", [b"front", of("small"), of("small")])
@@ -85,7 +85,9 @@ def test_small_objects_alone_are_one_put(s3: S3Server, storage: S3Storage) -> No
     ("status", "code"),
     [(501, "NotImplemented"), (405, "MethodNotAllowed"), (404, "NoSuchKey"), (404, ""), (400, "InvalidRequest")],
 )
-def test_a_server_that_cannot_copy_parts_is_sent_them(s3: S3Server, storage: S3Storage, status: int, code: str) -> None:
+def test_a_server_that_cannot_copy_parts_is_sent_them(
+    s3: S3Server, storage: CloudStorage, status: int, code: str
+) -> None:
     objects(storage)
     pieces = [of("large"), of("small"), of("large")]
     s3.fail("PUT", status=status, code=code, key_contains="made")
@@ -94,7 +96,7 @@ def test_a_server_that_cannot_copy_parts_is_sent_them(s3: S3Server, storage: S3S
     assert uploads(s3, storage) == []
 
 
-def test_a_server_that_decodes_the_names_of_sources_twice_is_sent_them(s3: S3Server, storage: S3Storage) -> None:
+def test_a_server_that_decodes_the_names_of_sources_twice_is_sent_them(s3: S3Server, storage: CloudStorage) -> None:
     storage.put("c3%2693%23l/large", LARGE)
     storage.put("plain", LARGE)
     s3.decode_copy_sources_twice()
@@ -108,7 +110,7 @@ def test_a_server_that_decodes_the_names_of_sources_twice_is_sent_them(s3: S3Ser
 
 
 def test_a_source_that_is_gone_is_missing_on_a_server_that_does_not_find_sources(
-    s3: S3Server, storage: S3Storage
+    s3: S3Server, storage: CloudStorage
 ) -> None:
     s3.decode_copy_sources_twice()
     with pytest.raises(errors.MissingFileError, match="key='a%23b'"):
@@ -118,7 +120,7 @@ def test_a_source_that_is_gone_is_missing_on_a_server_that_does_not_find_sources
 
 @pytest.mark.parametrize(("status", "code"), [(404, "NoSuchUpload"), (404, "NoSuchKey")])
 def test_an_upload_that_storage_forgot_is_no_missing_source(
-    s3: S3Server, storage: S3Storage, status: int, code: str
+    s3: S3Server, storage: CloudStorage, status: int, code: str
 ) -> None:
     objects(storage)
     s3.fail("PUT", status=status, code=code, times=ALWAYS, key_contains="made")
@@ -126,7 +128,7 @@ def test_an_upload_that_storage_forgot_is_no_missing_source(
         storage.compose("made", [of("large"), of("small")])
 
 
-def test_an_end_whose_reply_is_lost_is_an_end(s3: S3Server, storage: S3Storage) -> None:
+def test_an_end_whose_reply_is_lost_is_an_end(s3: S3Server, storage: CloudStorage) -> None:
     objects(storage)
     armed = []
 
@@ -134,14 +136,14 @@ def test_an_end_whose_reply_is_lost_is_an_end(s3: S3Server, storage: S3Storage) 
         if not armed:
             armed.append(s3.drop_reply("POST", key_contains="made"))
 
-    storage._clients.patient.meta.events.register("before-send.s3.CompleteMultipartUpload", arm)
+    storage._driver._client.meta.events.register("before-send.s3.CompleteMultipartUpload", arm)
     storage.compose("made", [of("large"), of("small")])
     assert armed
     assert body(storage, "made") == LARGE + SMALL
 
 
 @pytest.mark.parametrize("code", ["SlowDown", "InternalError"])
-def test_what_cannot_be_made_leaves_nothing(s3: S3Server, storage: S3Storage, code: str) -> None:
+def test_what_cannot_be_made_leaves_nothing(s3: S3Server, storage: CloudStorage, code: str) -> None:
     objects(storage)
     s3.fail("PUT", status=503, code=code, times=ALWAYS, key_contains="made")
     with pytest.raises(errors.StorageUnavailableError, match=r"made|large"):
@@ -151,14 +153,14 @@ def test_what_cannot_be_made_leaves_nothing(s3: S3Server, storage: S3Storage, co
     assert uploads(s3, storage) == []
 
 
-def test_a_full_store_says_so(s3: S3Server, storage: S3Storage) -> None:
+def test_a_full_store_says_so(s3: S3Server, storage: CloudStorage) -> None:
     objects(storage)
     s3.fail("PUT", status=403, code="QuotaExceeded", times=ALWAYS, key_contains="made")
     with pytest.raises(errors.StorageFullError):
         storage.compose("made", [of("large"), of("small")])
 
 
-def uploads(s3: S3Server, storage: S3Storage) -> list[str]:
+def uploads(s3: S3Server, storage: CloudStorage) -> list[str]:
     """Uploads that were begun and not ended."""
     bucket = storage.url.removeprefix("s3://").partition("/")[0]
     return [each["Key"] for each in s3.client().list_multipart_uploads(Bucket=bucket).get("Uploads", [])]

@@ -11,10 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from singerlake import errors
+from singerlake.adapters import s3_storage
 from singerlake.clock import random_id
+from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3 import upload as s3_upload
 from singerlake.storage.drivers.s3.compose import LEAST
-from singerlake.storage.drivers.s3.storage import S3Storage
 from singerlake.storage.port import Part, Refused, Storage
 from tests.fakes import FakeClock
 from tests.servers.ports.door import Door, door_to
@@ -51,11 +52,11 @@ def door(s3: S3Server) -> Iterator[Door]:
 
 
 @pytest.fixture
-def storage(s3: S3Server, door: Door, clock: FakeClock) -> S3Storage:
+def storage(s3: S3Server, door: Door, clock: FakeClock) -> CloudStorage:
     """Behind an open door, with something in it; it has answered."""
     door.open()
     bucket = s3.create_bucket(f"bucket-{random_id()}")
-    storage = S3Storage(bucket, "lake", s3.settings(endpoint_url=door.endpoint_url), clock=clock, ids=random_id)
+    storage = s3_storage(bucket, "lake", s3.settings(endpoint_url=door.endpoint_url), clock=clock, ids=random_id)
     storage.put("a", b"1")
     storage.put("large", LARGE)
     return storage
@@ -70,7 +71,7 @@ def restart(door: Door, clock: FakeClock, seconds: float) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_whatever_is_asked_waits_for_a_server_that_restarts(
-    storage: S3Storage, door: Door, clock: FakeClock, tmp_path: Path, call: str
+    storage: CloudStorage, door: Door, clock: FakeClock, tmp_path: Path, call: str
 ) -> None:
     (tmp_path / "spool").write_bytes(b"1")
     restart(door, clock, 40)
@@ -79,7 +80,7 @@ def test_whatever_is_asked_waits_for_a_server_that_restarts(
 
 
 def test_a_file_in_parts_goes_up_over_a_restart(
-    storage: S3Storage, door: Door, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    storage: CloudStorage, door: Door, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", LEAST)
     monkeypatch.setattr(s3_upload, "PART_SIZE", LEAST)
@@ -89,7 +90,7 @@ def test_a_file_in_parts_goes_up_over_a_restart(
     assert body(storage, "new") == LARGE * 2
 
 
-def test_a_condition_holds_over_a_restart(storage: S3Storage, door: Door, clock: FakeClock) -> None:
+def test_a_condition_holds_over_a_restart(storage: CloudStorage, door: Door, clock: FakeClock) -> None:
     etag = written(storage.put("a", b"theirs"))
     restart(door, clock, 10)
     assert isinstance(storage.put("a", b"mine", if_absent=True), Refused)
@@ -99,7 +100,7 @@ def test_a_condition_holds_over_a_restart(storage: S3Storage, door: Door, clock:
 
 
 def test_a_reply_that_a_restart_cut_off_is_looked_for(
-    s3: S3Server, storage: S3Storage, door: Door, clock: FakeClock
+    s3: S3Server, storage: CloudStorage, door: Door, clock: FakeClock
 ) -> None:
     s3.drop_reply("PUT")
     clock.on_sleep = lambda _: None
@@ -110,7 +111,7 @@ def test_a_reply_that_a_restart_cut_off_is_looked_for(
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_server_that_stays_down_is_given_up_after_the_patience(
-    storage: S3Storage, door: Door, clock: FakeClock, tmp_path: Path, call: str
+    storage: CloudStorage, door: Door, clock: FakeClock, tmp_path: Path, call: str
 ) -> None:
     (tmp_path / "spool").write_bytes(b"1")
     door.shut()
@@ -120,7 +121,7 @@ def test_a_server_that_stays_down_is_given_up_after_the_patience(
 
 
 def test_a_storage_that_fails_every_write_and_answers_reads_says_why(
-    s3: S3Server, storage: S3Storage, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    s3: S3Server, storage: CloudStorage, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[float] = []
     clock.on_sleep = lambda _: told.append(clock.seconds) if caplog.records and not told else None
@@ -139,7 +140,7 @@ def test_a_storage_that_fails_every_write_and_answers_reads_says_why(
     assert clock.seconds < 75, "reads between two writes do not make the second wait as long again"
 
 
-def test_threads_wait_together_and_give_up_together(storage: S3Storage, door: Door, clock: FakeClock) -> None:
+def test_threads_wait_together_and_give_up_together(storage: CloudStorage, door: Door, clock: FakeClock) -> None:
     door.shut()
     told: list[str] = []
 
@@ -163,7 +164,7 @@ def test_a_port_where_nobody_ever_answered_is_given_up_sooner_and_named(
 ) -> None:
     settings = s3.settings(endpoint_url=door.endpoint_url)
     with pytest.raises(errors.StorageUnavailableError, match=r"never answered.*port of s3_endpoint_url.*refused"):
-        CALLS[call](S3Storage("bucket", "", settings, clock=clock, ids=random_id), tmp_path)
+        CALLS[call](s3_storage("bucket", "", settings, clock=clock, ids=random_id), tmp_path)
     assert 15 <= clock.seconds < 16
 
 
@@ -173,7 +174,7 @@ def test_a_server_that_is_still_starting_when_a_run_begins_is_waited_for(
     bucket = s3.create_bucket(f"bucket-{random_id()}")
     settings = s3.settings(endpoint_url=door.endpoint_url)
     restart(door, clock, 12)
-    written(S3Storage(bucket, "", settings, clock=clock, ids=random_id).put("a", b"1"))
+    written(s3_storage(bucket, "", settings, clock=clock, ids=random_id).put("a", b"1"))
 
 
 def no_such_host(*_: object, **__: object) -> object:
@@ -186,12 +187,12 @@ def test_a_host_name_that_nobody_knows_is_an_error_of_the_settings_at_once(
     monkeypatch.setattr(socket, "getaddrinfo", no_such_host)
     settings = s3.settings(endpoint_url="http://storage.invalid:9000")
     with pytest.raises(errors.SettingError, match=r"host name of storage is not known; check s3_endpoint_url"):
-        S3Storage("bucket", "", settings, clock=clock, ids=random_id).get("a")
+        s3_storage("bucket", "", settings, clock=clock, ids=random_id).get("a")
     assert clock.seconds < 1
 
 
 def test_a_host_name_that_was_known_is_waited_for(
-    storage: S3Storage, clock: FakeClock, door: Door, monkeypatch: pytest.MonkeyPatch
+    storage: CloudStorage, clock: FakeClock, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door.shut()
     monkeypatch.setattr(socket, "getaddrinfo", no_such_host)
@@ -200,8 +201,8 @@ def test_a_host_name_that_was_known_is_waited_for(
     assert clock.seconds >= 60
 
 
-def test_the_patience_is_a_setting(s3: S3Server, storage: S3Storage, door: Door, clock: FakeClock) -> None:
-    hasty = S3Storage(
+def test_the_patience_is_a_setting(s3: S3Server, storage: CloudStorage, door: Door, clock: FakeClock) -> None:
+    hasty = s3_storage(
         "bucket", "", s3.settings(endpoint_url=door.endpoint_url, patience_seconds=7), clock=clock, ids=random_id
     )
     door.shut()
@@ -219,7 +220,7 @@ def smart_open_sleeps(monkeypatch: pytest.MonkeyPatch, clock: FakeClock) -> None
 @pytest.mark.usefixtures("smart_open_sleeps")
 @pytest.mark.parametrize("asked", [1 << 20, -1])
 def test_a_stream_goes_on_at_the_byte_where_a_restart_cut_it(
-    storage: S3Storage, door: Door, clock: FakeClock, asked: int
+    storage: CloudStorage, door: Door, clock: FakeClock, asked: int
 ) -> None:
     storage.put("long", LARGE * 4)
     with storage.open("long", 100) as stream:
@@ -231,7 +232,7 @@ def test_a_stream_goes_on_at_the_byte_where_a_restart_cut_it(
 
 
 @pytest.mark.usefixtures("smart_open_sleeps")
-def test_a_stream_that_breaks_again_and_again_is_read_whole(s3: S3Server, storage: S3Storage) -> None:
+def test_a_stream_that_breaks_again_and_again_is_read_whole(s3: S3Server, storage: CloudStorage) -> None:
     storage.put("long", LARGE)
     with storage.open("long") as stream:
         begun = stream.read(10)

@@ -14,9 +14,11 @@ import botocore.credentials
 import pytest
 
 from singerlake import errors
+from singerlake.adapters import s3_storage
 from singerlake.clock import random_id
+from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3 import upload as s3_upload
-from singerlake.storage.drivers.s3.storage import S3Settings, S3Storage
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.port import Storage
 from tests.servers.s3 import ALWAYS, SECRET_ACCESS_KEY, S3Server
 from tests.storage.buckets import Make, PatientlessClock, written
@@ -26,7 +28,7 @@ class TestSettings:
     def test_importing_the_adapter_imports_no_driver(self) -> None:
         names = "('boto3', 'botocore', 'smart_open')"
         script = (
-            "import sys, singerlake.storage.drivers.s3.storage as m; m.S3Settings();"
+            "import sys, singerlake.adapters, singerlake.storage.drivers.s3.driver as m; m.S3Settings();"
             f"print([n for n in {names} if n in sys.modules])"
         )
         shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -62,11 +64,11 @@ class TestSettings:
     @pytest.mark.parametrize("prefix", ["a//b", "../a", "a/.", "/a", "a/"])
     def test_a_prefix_that_is_no_plain_path_is_refused(self, prefix: str, clock: PatientlessClock) -> None:
         with pytest.raises(errors.SettingError, match="lake_root"):
-            S3Storage("bucket", prefix, S3Settings(), clock=clock, ids=random_id)
+            s3_storage("bucket", prefix, S3Settings(), clock=clock, ids=random_id)
 
     def test_a_lake_may_be_the_whole_bucket(self, s3: S3Server, clock: PatientlessClock) -> None:
         bucket = s3.create_bucket(f"bucket-{random_id()}")
-        storage = S3Storage(bucket, "", s3.settings(), clock=clock, ids=random_id)
+        storage = s3_storage(bucket, "", s3.settings(), clock=clock, ids=random_id)
         storage.put("raw/a", b"1")
         assert storage.url == f"s3://{bucket}"
         assert [entry.key for entry in storage.list("")] == ["raw/a"]
@@ -85,10 +87,10 @@ class TestSettings:
         if named_by != "profile":
             monkeypatch.setenv(named_by, s3.endpoint_url)
         bucket = s3.create_bucket(f"bucket-{random_id()}")
-        storage = S3Storage(bucket, "", S3Settings(), clock=clock, ids=random_id)
+        storage = s3_storage(bucket, "", S3Settings(), clock=clock, ids=random_id)
         storage.put("raw/a", b"123")
         assert storage.read_range("raw/a", 1, 1) == b"2"
-        client = storage._clients.patient
+        client = storage._driver._client
         assert client.meta.endpoint_url == s3.endpoint_url
         assert client.meta.config.s3["addressing_style"] == "path"
         assert client.meta.config.request_checksum_calculation == "when_required"
@@ -96,7 +98,7 @@ class TestSettings:
 
     def test_amazon_is_left_to_botocore(self, clock: PatientlessClock) -> None:
         settings = S3Settings(access_key_id="AKIA", secret_access_key="s3cr3t", region="eu-central-1")
-        client = S3Storage("bucket", "", settings, clock=clock, ids=random_id)._clients.patient
+        client = s3_storage("bucket", "", settings, clock=clock, ids=random_id)._driver._client
         assert client.meta.endpoint_url == "https://s3.eu-central-1.amazonaws.com"
         assert client.meta.config.s3["addressing_style"] == "auto"
         assert client.meta.config.response_checksum_validation == "when_supported"
@@ -127,7 +129,7 @@ class TestSettings:
             assert request.headers["x-amz-server-side-encryption-aws-kms-key-id"] == "alias/lake"
 
     def test_no_object_has_a_content_encoding_and_no_request_a_checksum_trailer(
-        self, s3: S3Server, storage: S3Storage, tmp_path: Path
+        self, s3: S3Server, storage: CloudStorage, tmp_path: Path
     ) -> None:
         (tmp_path / "x.gz").write_bytes(b"1")
         s3.requests()
@@ -152,7 +154,7 @@ class TestSettings:
         storage.put("a", b"2")
         assert not [request for request in s3.requests() if "AssumeRole" in request.query]
         monkeypatch.setattr(botocore.credentials, "_local_now", in_an_hour)
-        storage._clients.patient._request_signer._credentials._time_fetcher = in_an_hour
+        storage._driver._client._request_signer._credentials._time_fetcher = in_an_hour
         storage.put("a", b"3")
         assert [request for request in s3.requests() if "AssumeRole" in request.query]
 
@@ -176,7 +178,7 @@ CALLS: dict[str, Callable[[Storage], object]] = {
 class TestErrors:
     @pytest.mark.parametrize("call", sorted(CALLS))
     def test_a_bucket_that_does_not_exist_is_named(self, s3: S3Server, clock: PatientlessClock, call: str) -> None:
-        storage = S3Storage(f"none-{random_id()}", "lake", s3.settings(), clock=clock, ids=random_id)
+        storage = s3_storage(f"none-{random_id()}", "lake", s3.settings(), clock=clock, ids=random_id)
         with pytest.raises(errors.NoSuchBucketError, match="s3://none-"):
             CALLS[call](storage)
 
@@ -188,7 +190,7 @@ class TestErrors:
         ],
     )
     def test_a_404_of_a_listing_or_a_put_is_not_about_an_object(
-        self, s3: S3Server, storage: S3Storage, call: str, code: str
+        self, s3: S3Server, storage: CloudStorage, call: str, code: str
     ) -> None:
         """A server that is not S3, or knows no such bucket, may have no code of S3 for it."""
         s3.fail("GET,PUT", status=404, code=code, times=ALWAYS)
@@ -219,7 +221,7 @@ class TestErrors:
     def test_what_storage_says_is_translated_with_a_next_step(
         self,
         s3: S3Server,
-        storage: S3Storage,
+        storage: CloudStorage,
         code: str,
         status: int,
         expected: type[errors.SingerlakeError],
@@ -256,7 +258,7 @@ class TestErrors:
     def test_an_endpoint_where_nobody_answers_is_named(self, clock: PatientlessClock, call: str) -> None:
         settings = S3Settings(access_key_id="a", secret_access_key="b", endpoint_url="http://127.0.0.1:1")
         with pytest.raises(errors.StorageUnavailableError, match="s3_endpoint_url"):
-            CALLS[call](S3Storage("bucket", "", settings, clock=clock, ids=random_id))
+            CALLS[call](s3_storage("bucket", "", settings, clock=clock, ids=random_id))
 
     def test_a_profile_that_does_not_exist_is_named(
         self, s3: S3Server, clock: PatientlessClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -265,7 +267,7 @@ class TestErrors:
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
         settings = S3Settings(profile="nobody", endpoint_url=s3.endpoint_url)
         with pytest.raises(errors.AccessDeniedError, match="aws_profile"):
-            S3Storage("bucket", "", settings, clock=clock, ids=random_id).get("a")
+            s3_storage("bucket", "", settings, clock=clock, ids=random_id).get("a")
 
     def test_missing_credentials_name_the_settings(
         self, s3: S3Server, clock: PatientlessClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -275,7 +277,7 @@ class TestErrors:
         monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        storage = S3Storage("bucket", "", S3Settings(endpoint_url=s3.endpoint_url), clock=clock, ids=random_id)
+        storage = s3_storage("bucket", "", S3Settings(endpoint_url=s3.endpoint_url), clock=clock, ids=random_id)
         with pytest.raises(errors.AccessDeniedError, match="aws_profile"):
             storage.put("a", b"1")
 
@@ -315,10 +317,10 @@ class TestErrors:
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
         settings = S3Settings(profile="mine", region="us-east-1", endpoint_url=s3.endpoint_url)
         with pytest.raises(errors.AccessDeniedError, match=said) as caught:
-            S3Storage("bucket", "", settings, clock=clock, ids=random_id).get("a")
+            s3_storage("bucket", "", settings, clock=clock, ids=random_id).get("a")
         assert "s3cr3t" not in str(caught.value) + caplog.text
 
-    def test_a_file_that_vanishes_before_it_is_read_is_missing(self, storage: S3Storage) -> None:
+    def test_a_file_that_vanishes_before_it_is_read_is_missing(self, storage: CloudStorage) -> None:
         storage.put("a", b"1")
         storage.delete("a")
         with pytest.raises(errors.MissingFileError, match="key='a'"):
@@ -329,10 +331,11 @@ def test_a_session_token_is_in_no_log_even_at_debug(s3: S3Server) -> None:
     code = (
         "import logging, sys; logging.basicConfig(level=logging.DEBUG)\n"
         "from singerlake.clock import SystemClock, random_id\n"
-        "from singerlake.storage.drivers.s3.storage import S3Settings, S3Storage\n"
+        "from singerlake.adapters import s3_storage\n"
+        "from singerlake.storage.drivers.s3.settings import S3Settings\n"
         "settings = S3Settings(access_key_id='AKIAX', secret_access_key='s3cr3t', session_token='t0ken', "
         "region='x', endpoint_url=sys.argv[1])\n"
-        "S3Storage('lake', '', settings, clock=SystemClock(), ids=random_id).get('key')\n"
+        "s3_storage('lake', '', settings, clock=SystemClock(), ids=random_id).get('key')\n"
     )
     done = subprocess.run([sys.executable, "-c", code, s3.endpoint_url], capture_output=True, text=True, timeout=60)
     assert "storage does not know the access key" in done.stderr

@@ -18,10 +18,12 @@ from botocore.exceptions import ClientError, SSLError
 from botocore.httpsession import URLLib3Session
 
 from singerlake import errors
+from singerlake.adapters import s3_storage
 from singerlake.clock import random_id
+from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3 import upload as s3_upload
 from singerlake.storage.drivers.s3.errors import translate
-from singerlake.storage.drivers.s3.storage import S3Settings, S3Storage
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.port import Storage, Written
 from tests.fakes import FakeClock
 from tests.servers.ports.door import door_to
@@ -70,9 +72,9 @@ def serving(handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = 
         server.server_close()
 
 
-def storage(url: str, **settings: object) -> S3Storage:
+def storage(url: str, **settings: object) -> CloudStorage:
     given = S3Settings(**{"access_key_id": "AKIAX", "secret_access_key": "s3cr3t", "endpoint_url": url, **settings})  # type: ignore[arg-type]
-    return S3Storage("bucket", "lake", given, clock=FakeClock(), ids=random_id)
+    return s3_storage("bucket", "lake", given, clock=FakeClock(), ids=random_id)
 
 
 CALLS: dict[str, Callable[[Storage], object]] = {
@@ -155,7 +157,7 @@ def test_a_refusal_that_comes_before_a_conditional_write_is_sent_is_read(tls: ss
 def test_only_a_request_with_a_body_asks_for_consent_after_a_tls_connection_broke(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str
 ) -> None:
-    stored = S3Storage(s3.create_bucket(f"bucket-{random_id()}"), "", s3.settings(), clock=FakeClock(), ids=random_id)
+    stored = s3_storage(s3.create_bucket(f"bucket-{random_id()}"), "", s3.settings(), clock=FakeClock(), ids=random_id)
     stored.put("a", b"body")
     (tmp_path / "spool").write_bytes(b"body")
     calls: dict[str, Callable[[], object]] = {
@@ -185,7 +187,7 @@ def test_a_server_that_does_not_want_to_be_asked_gets_the_body(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str
 ) -> None:
     """As proxies that answer 417 (RFC 9110, section 10.1.1)."""
-    stored = S3Storage(s3.create_bucket(f"bucket-{random_id()}"), "", s3.settings(), clock=FakeClock(), ids=random_id)
+    stored = s3_storage(s3.create_bucket(f"bucket-{random_id()}"), "", s3.settings(), clock=FakeClock(), ids=random_id)
     (tmp_path / "spool").write_bytes(b"body")
     seen: list[str] = []
 
@@ -212,6 +214,12 @@ def test_a_server_that_does_not_want_to_be_asked_gets_the_body(
 def test_a_page_is_no_s3(call: str) -> None:
     with answering(200, PAGE) as url, pytest.raises(errors.SettingError, match=r"is not S3; check s3_endpoint_url"):
         CALLS[call](storage(url))
+
+
+def test_a_listing_that_never_ends_is_no_s3() -> None:
+    page = b"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>a</NextContinuationToken>"
+    with answering(200, page + b"</ListBucketResult>") as url, pytest.raises(errors.SettingError, match="is not S3"):
+        CALLS["list"](storage(url))
 
 
 @pytest.mark.parametrize("message", [{}, {"Message": None}, {"Message": ""}])
@@ -272,11 +280,11 @@ def test_a_role_is_waited_for_as_storage_is(s3: S3Server) -> None:
         clock = FakeClock()
         settings = s3.settings(endpoint_url=door.endpoint_url, role_arn=ROLE)
         bucket = s3.create_bucket(f"bucket-{random_id()}")
-        acting = S3Storage(bucket, "lake", settings, clock=clock, ids=random_id)
+        acting = s3_storage(bucket, "lake", settings, clock=clock, ids=random_id)
         clock.on_sleep = lambda _: door.open() if clock.seconds >= 10 else None
         acting.put("a", b"1")
         assert 10 <= clock.seconds < 16
         clock.on_sleep = lambda _: None
         door.shut()
         with pytest.raises(errors.StorageUnavailableError, match="answered before"):
-            S3Storage(bucket, "lake", settings, clock=clock, ids=random_id).get("a")
+            s3_storage(bucket, "lake", settings, clock=clock, ids=random_id).get("a")

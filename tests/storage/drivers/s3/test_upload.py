@@ -16,9 +16,10 @@ import pytest
 from botocore.httpchecksum import AwsChunkedWrapper, Crc32Checksum
 
 from singerlake import errors
+from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3 import client as s3_client
 from singerlake.storage.drivers.s3 import upload as s3_upload
-from singerlake.storage.drivers.s3.storage import S3Storage
+from singerlake.storage.drivers.s3.multipart import Target
 from target_singerlake.files.publishing import SENDERS, WORKERS
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import Make, body
@@ -30,7 +31,7 @@ def test_each_connection_by_which_the_target_sends_files_is_kept() -> None:
 
 
 def test_a_large_file_goes_up_in_parts_and_a_small_one_in_one_request(
-    s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: S3Server, storage: CloudStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
     monkeypatch.setattr(s3_upload, "PART_SIZE", 5 << 20)
@@ -48,7 +49,7 @@ def test_a_large_file_goes_up_in_parts_and_a_small_one_in_one_request(
 
 
 def test_a_part_does_not_wait_for_the_server_s_consent(
-    s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: S3Server, storage: CloudStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 6 << 20)
     (tmp_path / "big").write_bytes(bytes(6 << 20))
@@ -70,7 +71,7 @@ def test_all_connections_send_as_many_parts(mebibytes: float, parts: int) -> Non
 
 @pytest.mark.parametrize("reason", ["an ETag that is no MD5", "a size that takes long to digest"])
 def test_what_an_answer_does_not_prove_is_asked_for(
-    s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
+    s3: S3Server, storage: CloudStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     if "MD5" in reason:
         monkeypatch.setattr(s3_upload.hashlib, "md5", hashlib.sha1)
@@ -86,7 +87,7 @@ def test_what_an_answer_does_not_prove_is_asked_for(
 @pytest.mark.parametrize(("small", "stored_as"), [(1 << 20, "itself"), (2, "itself"), (2, "another file")])
 def test_what_an_answer_proves_is_not_asked_for(
     s3: S3Server,
-    storage: S3Storage,
+    storage: CloudStorage,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     small: int,
@@ -104,7 +105,9 @@ def test_what_an_answer_proves_is_not_asked_for(
     assert [request.method for request in s3.requests()] == (["PUT"] if stored_as == "itself" else ["PUT", "HEAD"])
 
 
-def test_metadata_is_one_put_however_large(s3: S3Server, storage: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_is_one_put_however_large(
+    s3: S3Server, storage: CloudStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 1)
     s3.requests()
     storage.put("manifest.json", b"1" * (6 << 20))
@@ -113,7 +116,7 @@ def test_metadata_is_one_put_however_large(s3: S3Server, storage: S3Storage, mon
 
 @pytest.mark.parametrize("may", [True, False])
 def test_an_upload_in_parts_is_begun_before_its_bytes_may_be_sent(
-    s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may: bool
+    s3: S3Server, storage: CloudStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may: bool
 ) -> None:
     monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 1)
     (tmp_path / "big").write_bytes(b"1234")
@@ -137,7 +140,7 @@ def test_an_upload_in_parts_is_begun_before_its_bytes_may_be_sent(
 
 @pytest.mark.parametrize("times", [1, ALWAYS])
 def test_a_failed_upload_in_parts_leaves_nothing(
-    s3: S3Server, storage: S3Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+    s3: S3Server, storage: CloudStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     monkeypatch.setattr(s3_upload, "MULTIPART_THRESHOLD", 5 << 20)
     monkeypatch.setattr(s3_upload, "PART_SIZE", 5 << 20)
@@ -213,6 +216,12 @@ class Parts:
         return [name for name, _ in self.calls]
 
 
+def sent(client: Parts, path: Path, encryption: dict[str, str] | None = None) -> bool:
+    """Send a file of 30 MiB; whether the answers prove it."""
+    target = Target(client, {"Bucket": "bucket", "Key": "big"}, encryption or {}, lambda request: request())
+    return s3_upload.upload(target, path, 30 << 20, lambda: None)
+
+
 @pytest.fixture
 def big(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of six parts, two of which go at once."""
@@ -239,7 +248,7 @@ def test_after_a_part_that_failed_no_other_is_begun(big: Path, error: type[BaseE
 
     client = Parts(send)
     with pytest.raises(error):
-        s3_upload.upload(client, "bucket", "big", big, 30 << 20, {})
+        sent(client, big)
     assert client.names() == ["create", "part", "part", "sent", "abort"]
 
 
@@ -258,14 +267,14 @@ def test_an_interruption_ends_an_upload(big: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(s3_upload, "wait", interrupted)
     client = Parts(send)
     with pytest.raises(KeyboardInterrupt):
-        s3_upload.upload(client, "bucket", "big", big, 30 << 20, {})
+        sent(client, big)
     assert client.names() == ["create", "part", "part", "abort"]
 
 
 def test_parts_have_the_checksum_that_their_upload_announced_to_amazon(big: Path) -> None:
     """https://github.com/apache/arrow-rs/issues/6793"""
     client = Parts(lambda number: {"ETag": f"tag {number}", "ChecksumCRC32": f"sum {number}", "ResponseMetadata": {}})
-    assert not s3_upload.upload(client, "bucket", "big", big, 30 << 20, {"SSEKMSKeyId": "k"})
+    assert not sent(client, big, {"SSEKMSKeyId": "k"})
     (_, begun), *parts, (_, completed) = client.calls
     assert begun == {"Bucket": "bucket", "Key": "big", "SSEKMSKeyId": "k", "ChecksumAlgorithm": "CRC32"}
     assert [arguments["ChecksumAlgorithm"] for _, arguments in parts] == ["CRC32"] * 6
@@ -317,7 +326,7 @@ def whole(numbers: Iterable[int], count: int = 6) -> str:
 )
 def test_only_the_etag_of_all_parts_in_their_order_proves_them(big: Path, answer: dict[str, Any], proves: bool) -> None:
     client = Parts(lambda number: {"ETag": f'"{etag(number)}"', "ChecksumCRC32": "any"}, answer)
-    assert s3_upload.upload(client, "bucket", "big", big, 30 << 20, {}) is proves
+    assert sent(client, big) is proves
 
 
 @pytest.mark.parametrize("odd", ["", "x" * 32, "0x8D1C2A3B4D5E6F7", "d41d8cd98f00b204e9800998ecf8427e-2", None])
@@ -326,7 +335,7 @@ def test_parts_whose_etags_are_no_md5_prove_nothing(big: Path, odd: str | None) 
         return {"ChecksumCRC32": "any", **({} if odd is None else {"ETag": f'"{odd}"'})}
 
     client = Parts(send, {"ETag": whole(range(1, 7))})
-    assert s3_upload.upload(client, "bucket", "big", big, 30 << 20, {}) is False
+    assert sent(client, big) is False
 
 
 @pytest.mark.parametrize("without", [{1}, {6}, set(range(1, 7))])
@@ -339,10 +348,10 @@ def test_parts_whose_checksum_storage_did_not_take_are_not_proved_by_its_own_eta
         return {"ETag": f'"{etag(number)}"', **({} if number in without else {"ChecksumCRC32": "any"})}
 
     client = Parts(send, {"ETag": whole(range(1, 7))})
-    assert s3_upload.upload(client, "bucket", "big", big, 30 << 20, {}) is False
+    assert sent(client, big) is False
 
 
-def test_a_size_that_storage_reports_otherwise_is_an_error(s3: S3Server, storage: S3Storage, tmp_path: Path) -> None:
+def test_a_size_that_storage_reports_otherwise_is_an_error(s3: S3Server, storage: CloudStorage, tmp_path: Path) -> None:
     (tmp_path / "spool").write_bytes(b"1")
     storage.put("data", b"longer")
     s3.fail("PUT", status=500, code="InternalError", times=ALWAYS)

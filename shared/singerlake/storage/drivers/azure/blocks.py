@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from singerlake.clock import random_id
-from singerlake.errors import MissingFileError
-from singerlake.storage.cloud.driver import Ask, Fetched
-from singerlake.storage.copy_parts import Together, arranged
+from singerlake.storage.cloud.compose import NotCopiedError, Objects, Sources, Together, compose, threads
+from singerlake.storage.cloud.driver import Ask
 from singerlake.storage.drivers.azure.errors import code_of, may_pass
-from singerlake.storage.keys import ends_early
-from singerlake.storage.port import Entry, Part
+from singerlake.storage.port import Part
 
 ONE_PUT = 16 << 20
 """Bytes up to which a file is sent in one request."""
@@ -37,12 +34,8 @@ _UNREADABLE = "CannotVerifyCopySource"
 """The server could not read the source, with the status that the source answered it."""
 
 
-class Objects(Protocol):
+class Container(Objects, Protocol):
     """What composing needs of the container beside blocks, by the port's keys."""
-
-    def head(self, key: str) -> Entry | None: ...
-
-    def get_range(self, key: str, start: int, length: int) -> Fetched | None: ...
 
     def put(self, key: str, body: bytes, *, if_absent: bool, if_match: str | None) -> str: ...
 
@@ -81,30 +74,24 @@ def _stage_window(blob: Any, name: str, path: Path, start: int, length: int) -> 
 class Composer:
     """Makes objects of others. ``source`` gives where the server can read an object by itself."""
 
-    objects: Objects
+    objects: Container
     blob: Callable[[str], Any]
     source: Callable[[str], Source]
-    root: str
 
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:
         """Make the object. The server copies what is long enough, unless it refuses to: then all is fetched and sent.
         Raises ``MissingFileError`` where a part is not there."""
+        sources = Sources(self.objects, ask)
         total = sum(len(piece) if isinstance(piece, bytes) else piece.size for piece in pieces)
-        least = max(LEAST_COPIED, 2 * total // MOST_BLOCKS)
-        sent = max(BLOCK, 2 * total // MOST_BLOCKS)
-        try:
-            self._compose(key, list(arranged(pieces, least=least, longest=LONGEST_COPIED, sent=sent)), ask)
-        except _NotCopiedError:
-            parts = arranged(pieces, least=least, longest=LONGEST_COPIED, sent=sent, copy=False)
-            self._compose(key, list(parts), ask)
+        share = 2 * total // MOST_BLOCKS
 
-    def _compose(self, key: str, parts: Sequence[Part | Together], ask: Ask) -> None:
-        with _threads() as pool:
-            if not parts or (len(parts) == 1 and isinstance(parts[0], list)):
-                body = self._fetched(parts[0], ask, pool) if parts else b""  # type: ignore[arg-type]  # not a Part
-                ask(lambda: self.objects.put(key, body, if_absent=False, if_match=None))
-                return
-            self._check_sources([part for part in parts if isinstance(part, Part)], ask, pool)
+        def put(body: bytes) -> None:
+            ask(lambda: self.objects.put(key, body, if_absent=False, if_match=None))
+
+        def in_blocks(parts: Sequence[Part | Together], pool: ThreadPoolExecutor) -> None:
+            # Of a source that ends too early the server may copy less.
+            last = {part.key: part for part in sorted(filter(_is_copied, parts), key=lambda part: part.end)}
+            list(pool.map(sources.check, last.values()))
             blob = self.blob(key)
 
             def stage(number: int, name: str) -> None:
@@ -112,23 +99,20 @@ class Composer:
                 if isinstance(part, Part):
                     ask(lambda: self._copy(blob, name, part))
                 else:
-                    body = self._fetched(part, ask, pool)
+                    body = sources.fetched(part, pool)
                     ask(lambda: blob.stage_block(name, body, length=len(body)))
 
             _in_blocks(blob, len(parts), stage, ask)
 
-    def _check_sources(self, parts: Sequence[Part], ask: Ask, pool: ThreadPoolExecutor) -> None:
-        """See that the parts are there which the server is to copy: of one that ends too early it may copy less."""
-        last: dict[str, Part] = {}
-        for part in parts:
-            if part.key not in last or last[part.key].end < part.end:
-                last[part.key] = part
-        found = pool.map(lambda key: ask(lambda: self.objects.head(key), key=key), last)
-        for part, entry in zip(last.values(), found, strict=True):
-            if entry is None:
-                raise self._missing(part.key)
-            if entry.size < part.end:
-                raise ends_early(part)
+        compose(
+            pieces,
+            sources,
+            put=put,
+            in_parts=in_blocks,
+            least=max(LEAST_COPIED, share),
+            longest=LONGEST_COPIED,
+            sent=max(BLOCK, share),
+        )
 
     def _copy(self, blob: Any, name: str, part: Part) -> None:
         try:
@@ -144,23 +128,11 @@ class Composer:
             if may_pass(error) and code_of(error) != _UNREADABLE:
                 raise
             # A firewall may keep the server from its own source, and Azurite knows no such copies.
-            raise _NotCopiedError from error
+            raise NotCopiedError from error
 
-    def _fetched(self, together: Together, ask: Ask, pool: ThreadPoolExecutor) -> bytes:
-        return b"".join(pool.map(lambda piece: self._bytes(piece, ask), together))
 
-    def _bytes(self, piece: bytes | Part, ask: Ask) -> bytes:
-        if isinstance(piece, bytes):
-            return piece
-        found = ask(lambda: self.objects.get_range(piece.key, piece.start, piece.size), key=piece.key)
-        if found is None:
-            raise self._missing(piece.key)
-        if len(found.body) != piece.size:
-            raise ends_early(piece)
-        return found.body
-
-    def _missing(self, key: str) -> MissingFileError:
-        return MissingFileError("no such object", key=key, lake_root=self.root)
+def _is_copied(part: Part | Together) -> TypeGuard[Part]:
+    return isinstance(part, Part)
 
 
 def _in_blocks(blob: Any, count: int, stage: Callable[[int, str], None], ask: Ask) -> None:
@@ -170,21 +142,11 @@ def _in_blocks(blob: Any, count: int, stage: Callable[[int, str], None], ask: As
 
     nonce = random_id()
     names = [f"{nonce}-{number:05d}" for number in range(count)]
-    with _threads() as pool:
+    with threads(_THREADS) as pool:
         for _ in pool.map(stage, range(count), names):
             pass
     # "Latest", which finds blocks that an earlier try has committed, too.
     ask(partial(blob.commit_block_list, [BlobBlock(name) for name in names]))
-
-
-@contextmanager
-def _threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads that begin nothing more once something failed."""
-    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="singerlake-azure")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 class _Window(io.RawIOBase):
@@ -218,7 +180,3 @@ class _Window(io.RawIOBase):
         data = os.pread(self._descriptor, left if size is None or size < 0 else min(size, left), self._start + self._at)
         self._at += len(data)
         return data
-
-
-class _NotCopiedError(Exception):
-    """The server refused to copy a part that is there, so that all of them are to be fetched and sent."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,11 @@ from singerlake.storage.drivers.azure.client import Client, connect
 from singerlake.storage.drivers.azure.errors import AZURE_ERRORS, is_absent, is_past_end, translate
 from singerlake.storage.drivers.azure.names import begins, checked_root, key_of, name_of
 from singerlake.storage.drivers.azure.settings import AzureSettings
-from singerlake.storage.lost_replies import DriverErrors
 from singerlake.storage.port import Entry, Part
 
 _DIRECTORY = "hdi_isfolder"
 """Metadata of the directories of a hierarchical namespace, which the API for blobs shows as empty blobs
 (https://learn.microsoft.com/azure/storage/blobs/data-lake-storage-known-issues). Listings show it on request alone."""
-_BATCH = 256
-"""https://learn.microsoft.com/rest/api/storageservices/blob-batch"""
 _SOURCE_LASTS = timedelta(hours=2)
 """How long the server may read a source that it copies."""
 
@@ -37,6 +34,12 @@ _SOURCE_LASTS = timedelta(hours=2)
 class AzureDriver:
     """A ``Driver`` below a prefix of a container. ``account_host`` is that of an ``abfss://`` root; None: the settings
     or the environment name the account. Raises ``SettingError`` where nothing does, or they contradict each other."""
+
+    errors = AZURE_ERRORS
+    lists_in_order = False
+    """A hierarchical namespace has an order of its own, and names are not keys."""
+    most_deleted = 256
+    """https://learn.microsoft.com/rest/api/storageservices/blob-batch"""
 
     def __init__(
         self, container: str, prefix: str, settings: AzureSettings, *, account_host: str | None = None
@@ -60,19 +63,6 @@ class AzureDriver:
     @property
     def identity(self) -> tuple[str, str]:
         return self._access.endpoint, self._container
-
-    @property
-    def errors(self) -> DriverErrors:
-        return AZURE_ERRORS
-
-    @property
-    def lists_in_order(self) -> bool:
-        # A hierarchical namespace has an order of its own, and names are not keys.
-        return False
-
-    @property
-    def most_deleted(self) -> int:
-        return _BATCH
 
     def translate(self, error: Exception, **context: object) -> SingerlakeError:
         access = self._access
@@ -141,14 +131,19 @@ class AzureDriver:
                 entries.append(_entry(key, item))
         return Page(entries, below, pages.continuation_token or None)
 
-    def upload(self, key: str, path: Path, size: int, ask: Ask) -> None:
+    def stream(self, key: str, start: int, ask: Ask) -> None:
+        return None
+
+    def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
+        ready()
         if size <= ONE_PUT:
             ask(lambda: self.put(key, path.read_bytes(), if_absent=False, if_match=None))
         else:
             upload_blocks(self._blob(key), path, size, ask)
+        return False
 
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:
-        Composer(self, self._blob, self._source, self.url).compose(key, pieces, ask)
+        Composer(self, self._blob, self._source).compose(key, pieces, ask)
 
     @property
     def _client(self) -> Client:

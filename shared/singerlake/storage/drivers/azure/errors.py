@@ -11,7 +11,7 @@ from typing import Any
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.drivers.azure.explained import CREDENTIALS, Explained, by_status, expired, explained, of_time
 from singerlake.storage.drivers.azure.transport import Broken, broken, is_of_storage, without_secrets
-from singerlake.storage.lost_replies import DriverErrors, Meaning
+from singerlake.storage.lost_replies import DriverErrors, Meaning, given_up
 from singerlake.storage.patience import DOWN, GivenUp, RetryReason
 
 # ServerBusy says that requests cannot be received, and metrics count it as throttling alone, so nothing happened.
@@ -37,7 +37,6 @@ _ABSENT = ("BlobNotFound", "PathNotFound")
 _NOT_KNOWN = ("AuthenticationFailed", "InvalidAuthenticationInfo")
 _TURNED_AWAY = ("AuthenticationFailed", "AuthorizationFailure", "")
 """What may be said of a SAS token that is over."""
-_GIVEN_UP = "singerlake_given_up"
 _WRONG_HOST = "check lake_root, azure_account_name and azure_endpoint_url"
 _WRONG_PORT = "check host and port of azure_endpoint_url, that the server runs, and the network"
 _CODE = "x-ms-error-code"
@@ -108,12 +107,7 @@ def retry_after(error: Exception) -> float:
     return 0.0
 
 
-def give_up(error: Exception, how: GivenUp | None) -> None:
-    """Have ``translate`` tell how the wait ended."""
-    setattr(error, _GIVEN_UP, how)
-
-
-AZURE_ERRORS = DriverErrors(meaning, trouble, give_up, retry_after)
+AZURE_ERRORS = DriverErrors(meaning, trouble, retry_after)
 
 
 def translate(
@@ -131,7 +125,7 @@ def translate(
 
     if not isinstance(error, AzureError):
         raise error
-    how: GivenUp | None = getattr(error, _GIVEN_UP, None)
+    how = given_up(error)
     if (known := broken(error)) is not None:
         return _not_azure(**context) if known.stranger else _without_answer(known, how, **context)
     reason = _reason(error, secrets)

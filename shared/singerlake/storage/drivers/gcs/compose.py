@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 from singerlake.clock import IdSource
 from singerlake.errors import ConfigurationError, MissingFileError, StorageUnavailableError
 from singerlake.interpreter.threads import threads_ahead
+from singerlake.storage.cloud.compose import SENT, Sources, Together, arranged
 from singerlake.storage.cloud.driver import Ask
-from singerlake.storage.copy_parts import SENT, Together, arranged
 from singerlake.storage.drivers.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.drivers.gcs.errors import is_no_bucket, meaning
 from singerlake.storage.drivers.gcs.upload import Asked, place, refused_as_none, send_blocks, send_whole
@@ -68,7 +68,12 @@ class Composer:
     prefix: str
     name_of: Callable[[str], str]
     ids: IdSource
-    ask: Ask
+    sources: Sources
+
+    @property
+    def ask(self) -> Ask:
+        """What sends a request until it is answered."""
+        return self.sources.ask
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> None:
         """Make the object at ``key``. Raises ``MissingFileError`` where a part is not there."""
@@ -76,7 +81,7 @@ class Composer:
         size = sum(map(_size, wanted))
         with ThreadPoolExecutor(_FETCHES, thread_name_prefix="singerlake-fetch") as pool:
             if size <= SENT:
-                body = b"".join(pool.map(self._bytes, wanted))
+                body = self.sources.fetched(wanted, pool)
                 send_whole(self.bucket, self.name_of(key), body, crc32c(body), self.ask)
                 return
             seen = self._seen(wanted, pool)
@@ -92,17 +97,13 @@ class Composer:
                     return
             self._send(key, wanted, size, pool)
 
-    def fetched(self, together: Together, pool: ThreadPoolExecutor) -> bytes:
-        """The bytes of pieces behind each other."""
-        return b"".join(pool.map(self._bytes, together))
-
     def _send(self, key: str, wanted: Sequence[bytes | Part], size: int, pool: ThreadPoolExecutor) -> None:
         def blocks() -> Iterator[bytes]:
             parts = arranged(wanted, least=1, longest=SENT, copy=False)
             together = (part for part in parts if not isinstance(part, Part))
             # A pool of their own: each of them waits for what the other pool fetches.
             with threads_ahead(_AHEAD, "singerlake-blocks") as ahead:
-                yield from _ahead(ahead, partial(self.fetched, pool=pool), together)
+                yield from _ahead(ahead, partial(self.sources.fetched, pool=pool), together)
 
         send_blocks(self.bucket, self.name_of(key), size, None, blocks, self.ask)
 
@@ -120,17 +121,6 @@ class Composer:
         if seen is None:
             raise _missing(key)
         return seen
-
-    def _bytes(self, piece: bytes | Part) -> bytes:
-        if isinstance(piece, bytes):
-            return piece
-        name = self.name_of(piece.key)
-        found = self.ask(lambda: self.bucket.fetch(name, piece.start, piece.size), key=piece.key)
-        if found is None:
-            raise _missing(piece.key)
-        if len(found.body) != piece.size:
-            raise ends_early(piece)
-        return found.body
 
 
 class _Join:
@@ -179,7 +169,7 @@ class _Join:
             return [each.result() if isinstance(each, Future) else each for each in sources]
 
     def _sent(self, together: Together) -> _Source:
-        body, name = self._composer.fetched(together, self._pool), self._temporary()
+        body, name = self._composer.sources.fetched(together, self._pool), self._temporary()
         put = self._bucket.put
         made = self._ask(lambda: put(name, body, generation=None, storage_class=self._storage_class or None))
         return _Source(name, str(made["generation"]), len(body))

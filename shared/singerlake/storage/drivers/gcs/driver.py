@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from singerlake.clock import IdSource, random_id
 from singerlake.errors import CorruptObjectError, NameTooLongError, SettingError, SingerlakeError
+from singerlake.storage.cloud.compose import Sources
 from singerlake.storage.cloud.driver import Ask, Fetched, Page
 from singerlake.storage.drivers.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.drivers.gcs.client import Client
@@ -22,7 +23,7 @@ from singerlake.storage.drivers.gcs.compose import Composer
 from singerlake.storage.drivers.gcs.errors import GCS_ERRORS, translate
 from singerlake.storage.drivers.gcs.settings import GcsSettings, endpoint_of
 from singerlake.storage.drivers.gcs.upload import BLOCK, LONG, send_blocks, send_whole
-from singerlake.storage.lost_replies import DriverErrors
+from singerlake.storage.keys import root_prefix
 from singerlake.storage.port import Entry, Part
 
 __all__ = ["GcsDriver", "GcsSettings"]
@@ -36,16 +37,15 @@ _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 class GcsDriver:
     """A ``Driver`` below a prefix of a bucket. ``prefix`` has no slash at either end."""
 
+    errors = GCS_ERRORS
     lists_in_order = True
     most_deleted = MOST_IN_BATCH
 
     def __init__(self, bucket: str, prefix: str, settings: GcsSettings, ids: IdSource = random_id) -> None:
         if not _BUCKET_NAME.fullmatch(bucket):
             raise SettingError("that is not a bucket name", hint="check lake_root", bucket=bucket)
-        if prefix and any(segment in ("", ".", "..") for segment in prefix.split("/")):
-            raise SettingError("lake_root has an empty, '.' or '..' part", hint="remove it", lake_root=prefix)
         self._name = bucket
-        self._prefix = f"{prefix}/" if prefix else ""
+        self._prefix = root_prefix(prefix)
         self._settings = settings
         self._ids = ids
         self._endpoint = endpoint_of(settings)
@@ -62,10 +62,6 @@ class GcsDriver:
     @property
     def identity(self) -> tuple[str, str]:
         return self._endpoint or "", self._name
-
-    @property
-    def errors(self) -> DriverErrors:
-        return GCS_ERRORS
 
     def translate(self, error: Exception, **context: object) -> SingerlakeError:
         return translate(error, self._settings, **context)
@@ -99,20 +95,25 @@ class GcsDriver:
         cut = len(self._prefix)
         return Page([self._entry(seen) for seen in found.objects], [name[cut:] for name in found.prefixes], found.token)
 
-    def upload(self, key: str, path: Path, size: int, ask: Ask) -> None:
+    def stream(self, key: str, start: int, ask: Ask) -> None:
+        return None
+
+    def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
+        ready()
         name = self._full(key)
         if size == 0:
             send_whole(self._bucket, name, b"", crc32c(b""), ask)
-            return
+            return False
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         self._send(name, mapped, ask)
         # An error that was waited for may still refer to some bytes; they are let go with it.
         with suppress(BufferError):
             mapped.close()
+        return False
 
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:
-        Composer(self._bucket, self._prefix, self._full, self._ids, ask).compose(key, pieces)
+        Composer(self._bucket, self._prefix, self._full, self._ids, Sources(self, ask)).compose(key, pieces)
 
     def _send(self, name: str, mapped: mmap.mmap, ask: Ask) -> None:
         body = memoryview(mapped)

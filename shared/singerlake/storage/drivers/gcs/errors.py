@@ -14,10 +14,9 @@ from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, 
 from singerlake.storage.drivers.gcs.cases import CREDENTIALS, Case, case_of
 from singerlake.storage.drivers.gcs.settings import GcsSettings
 from singerlake.storage.failures.causes import causes, is_unknown_host, is_untrusted, system_says
-from singerlake.storage.lost_replies import DriverErrors, Meaning
-from singerlake.storage.patience import DOWN, GivenUp, RetryReason
+from singerlake.storage.lost_replies import DriverErrors, Meaning, given_up
+from singerlake.storage.patience import DOWN, RetryReason
 
-_GIVEN_UP = "singerlake_given_up"
 _NO_BUCKET = "singerlake_no_bucket"
 _WRONG_HOST = "check gcs_endpoint_url and lake_root"
 _WRONG_PORT = "check host and port of gcs_endpoint_url, that the server runs, and the network"
@@ -93,12 +92,7 @@ def retry_after(error: Exception) -> float:
         return 0.0
 
 
-def give_up(error: Exception, how: GivenUp | None) -> None:
-    """Have ``translate`` tell how the wait ended."""
-    setattr(error, _GIVEN_UP, how)
-
-
-GCS_ERRORS = DriverErrors(meaning, trouble, give_up, retry_after)
+GCS_ERRORS = DriverErrors(meaning, trouble, retry_after)
 
 
 def translate(error: Exception, settings: GcsSettings, **context: object) -> SingerlakeError:
@@ -141,7 +135,7 @@ def _refusal(error: Any, settings: GcsSettings, context: dict[str, object]) -> S
         words = words.replace(secret, "***")
     if words:
         context["reason"] = words
-    how: GivenUp | None = getattr(error, _GIVEN_UP, None)
+    how = given_up(error)
     waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
     case = _case(error)
     if case is not None:
@@ -163,7 +157,7 @@ def _no_token(error: Exception, settings: GcsSettings, context: dict[str, object
     if isinstance(error, auth.DefaultCredentialsError):
         return AccessDeniedError("there are no credentials for Google Cloud", hint=CREDENTIALS, **context)
     if _is_passing(error):
-        how: GivenUp | None = getattr(error, _GIVEN_UP, None)
+        how = given_up(error)
         return StorageUnavailableError(
             "the server that gives access tokens does not answer",
             hint="check the network, and the token_uri or token_url of the credentials; or run again later",
@@ -181,7 +175,7 @@ def _no_token(error: Exception, settings: GcsSettings, context: dict[str, object
 
 def _without_answer(error: Exception, context: dict[str, object]) -> SingerlakeError:
     """The error for one that says that no answer came."""
-    how: GivenUp | None = getattr(error, _GIVEN_UP, None)
+    how = given_up(error)
     context = {**context, "error": type(error).__name__, **_reason(error)}
     if how is None:
         return StorageUnavailableError("storage cannot be reached", hint=_WRONG_PORT, **context)

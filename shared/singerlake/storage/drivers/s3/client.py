@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from singerlake.errors import AccessDeniedError, SingerlakeError
 from singerlake.interpreter.collector import made_to_last
 from singerlake.storage.drivers.s3.errors import not_made
 from singerlake.storage.drivers.s3.expect_continue import ask_above
-from singerlake.storage.drivers.s3.retries import wait_in
 from singerlake.storage.drivers.s3.role import in_role
 from singerlake.storage.drivers.s3.settings import S3Settings, is_amazon
 from singerlake.storage.patience import Patience
@@ -25,55 +22,16 @@ _AT_ONCE = 1 << 20
 _CONNECTIONS = 160
 """Connections that are kept for the next request: for 16 files that go up in eight parts at a time, and some more."""
 
-_once: ContextVar[bool] = ContextVar("singerlake_sends_once", default=False)
-
 Result = TypeVar("Result")
 
 
-class Single:
-    """Sends each request once, whatever comes of it. Its methods have botocore's names and arguments. A second client
-    of botocore would take 10 ms to make, and would have connections of its own."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def put_object(self, **arguments: Any) -> Any:
-        """PutObject."""
-        return _sent_once(self._client.put_object, **arguments)
-
-    def delete_object(self, **arguments: Any) -> Any:
-        """DeleteObject."""
-        return _sent_once(self._client.delete_object, **arguments)
-
-    def delete_objects(self, **arguments: Any) -> Any:
-        """DeleteObjects."""
-        return _sent_once(self._client.delete_objects, **arguments)
-
-
-def _sent_once(operation: Callable[..., Any], **arguments: Any) -> Any:
-    before = _once.set(True)
-    try:
-        return operation(**arguments)
-    finally:
-        _once.reset(before)
-
-
-@dataclass(frozen=True, slots=True)
-class Clients:
-    """One client that is used in two ways. botocore's own retries are off: a silent retry of a conditional PUT whose
-    reply was lost would show as a refusal by one's own write. ``single`` sends each request once; ``patient`` is for
-    what is harmless to repeat, and waits."""
-
-    patient: Any
-    single: Single
-
-
-def connect(settings: S3Settings, patience: Patience) -> Clients:
-    """Clients for these settings; nothing is sent yet. Raises ``AccessDeniedError`` and ``SettingError``."""
+def connect(settings: S3Settings, patience: Patience) -> Any:
+    """A client of botocore for these settings, which sends each request once: a silent retry of a conditional PUT whose
+    reply was lost would show as a refusal by one's own write. Nothing is sent yet. Raises ``AccessDeniedError`` and
+    ``SettingError``."""
     client = in_session(settings, lambda session: _client(session, settings), patience)
-    wait_in(client, patience, settings, unless=_once.get)
     ask_above(client, _AT_ONCE)
-    return Clients(patient=client, single=Single(client))
+    return client
 
 
 @made_to_last()

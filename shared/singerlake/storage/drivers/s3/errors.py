@@ -21,8 +21,8 @@ from singerlake.errors import (
     StorageUnavailableError,
 )
 from singerlake.storage.failures.causes import is_unknown_host, is_untrusted, system_says
-from singerlake.storage.lost_replies import DriverErrors, Meaning
-from singerlake.storage.patience import DOWN, GivenUp, RetryReason
+from singerlake.storage.lost_replies import DriverErrors, Meaning, given_up
+from singerlake.storage.patience import DOWN, RetryReason
 
 if TYPE_CHECKING:
     from singerlake.storage.drivers.s3.settings import S3Settings
@@ -51,7 +51,6 @@ _MEANINGS = {
 _ABSENT = ("NoSuchKey", "404")
 _OF_A_BUCKET = {"ListObjectsV2": _ABSENT, "PutObject": ("404",), "CreateMultipartUpload": ("404",)}
 """Operations that need no object to be there, and the codes that say of them that the bucket is not."""
-_GIVEN_UP = "singerlake_given_up"
 _NO_BUCKET = "check lake_root, s3_endpoint_url and aws_region, and proxies on the way"
 _WRONG_HOST = "check s3_endpoint_url, aws_region and lake_root"
 _WRONG_PORT = "check host and port of s3_endpoint_url, that the server runs, and the network"
@@ -124,7 +123,7 @@ def meaning(error: Exception) -> Meaning:
         return Meaning.BUSY
     if isinstance(error, boto.SSLError) and is_untrusted(error):
         return Meaning.FATAL
-    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)) or _is_other_body(error):
         return Meaning.UNKNOWN
     if isinstance(error, (boto.BotoCoreError, ResponseParserError)):
         return Meaning.FATAL
@@ -179,23 +178,7 @@ def trouble(error: Exception, judge: Callable[[Exception], Meaning] = meaning) -
     return RetryReason.NO_SUCH_HOST if is_unknown_host(error) else RetryReason.SILENT
 
 
-def give_up(error: Exception, how: GivenUp | None) -> None:
-    """Have ``translate`` tell how the wait ended, of this error or of the one that botocore makes of its response."""
-    response = getattr(error, "response", None)
-    if isinstance(response, dict):
-        response[_GIVEN_UP] = how
-    else:
-        setattr(error, _GIVEN_UP, how)
-
-
-S3_ERRORS = DriverErrors(meaning, trouble, give_up)
-
-
-def given_up(error: Exception) -> GivenUp | None:
-    """How the wait ended, where there was one."""
-    response = getattr(error, "response", None)
-    how: GivenUp | None = response.get(_GIVEN_UP) if isinstance(response, dict) else getattr(error, _GIVEN_UP, None)
-    return how
+S3_ERRORS = DriverErrors(meaning, trouble)
 
 
 def without_answer(error: Exception, what: str, wrong_host: str, wrong_port: str, **context: object) -> SingerlakeError:
@@ -299,6 +282,13 @@ def not_s3(**context: object) -> SettingError:
     return SettingError(
         "the server that answers is not S3", hint="check s3_endpoint_url, and proxies on the way", **context
     )
+
+
+def _is_other_body(error: Exception) -> bool:
+    """Whether the body of an answer is not what was sent: it ends too early, or does not fit its checksum."""
+    from botocore import exceptions as boto
+
+    return isinstance(error, (boto.IncompleteReadError, boto.ChecksumError, boto.FlexibleChecksumError))
 
 
 def _details(error: Any) -> dict[str, Any]:

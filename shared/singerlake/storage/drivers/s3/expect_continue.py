@@ -7,60 +7,48 @@ urllib3 reads none. Asked first, the server refuses before any body is sent. So 
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import threading
 from http import HTTPStatus
 from typing import Any
 
-_asks: ContextVar[bool] = ContextVar("singerlake_asks_first", default=False)
+
+class _Broken(threading.local):
+    """The request with a body whose connection broke last, by its method and URL. The thread that sent it sends it
+    again."""
+
+    request: tuple[str, str] | None = None
 
 
 def ask_above(client: Any, size: int) -> None:
     """Have a client of S3 send bodies with their headers. It asks only before a conditional write of more than ``size``
-    bytes. A server that does not want to be asked gets the request again without the question."""
+    bytes, and when it sends again what broke off. A server that does not want to be asked gets the request again
+    without the question."""
     from botocore.utils import determine_content_length
 
-    def decide(params: dict[str, Any], **_: object) -> None:
-        headers = params["headers"]
-        conditional = "If-None-Match" in headers or "If-Match" in headers
-        if not conditional or (determine_content_length(params["body"]) or 0) <= size:
-            headers.pop("Expect", None)
-        if _asks.get():
-            ask(params)
+    broken = _Broken()
 
-    def unasked(response: tuple[Any, Any] | None, request_dict: dict[str, Any], **_: object) -> int | None:
-        refused = response is not None and response[0].status_code == HTTPStatus.EXPECTATION_FAILED
+    def decide(params: dict[str, Any], **_: object) -> None:
+        headers, length = params["headers"], determine_content_length(params["body"]) or 0
+        conditional = "If-None-Match" in headers or "If-Match" in headers
+        if length and (broken.request == _named(params) or (conditional and length > size)):
+            headers["Expect"] = "100-continue"
+        else:
+            headers.pop("Expect", None)
+
+    def answered(response: tuple[Any, Any] | None, request_dict: dict[str, Any], **_: object) -> int | None:
+        named = _named(request_dict)
+        if response is None:
+            if request_dict["body"]:
+                broken.request = named
+            return None
+        if broken.request == named:
+            broken.request = None
+        refused = response[0].status_code == HTTPStatus.EXPECTATION_FAILED
         return 0 if refused and request_dict["headers"].pop("Expect", None) else None
 
     client.meta.events.register_last("before-call.s3", decide)
-    client.meta.events.register_last("needs-retry.s3", unasked)
+    client.meta.events.register_last("needs-retry.s3", answered)
 
 
-def ask(request: dict[str, Any]) -> None:
-    """Have a request, as botocore describes it, ask before it sends its body, if it has one."""
-    body = request["body"]
-    if body.getbuffer().nbytes if isinstance(body, io.BytesIO) else body:
-        request["headers"]["Expect"] = "100-continue"
-
-
-class Tries:
-    """The tries of one write."""
-
-    def __init__(self) -> None:
-        self._broke = False
-
-    @contextmanager
-    def another(self) -> Iterator[None]:
-        """The next try is made in the block. It asks first if the connection broke in an earlier one."""
-        from botocore.exceptions import ConnectionError, HTTPClientError
-
-        asking = _asks.set(self._broke)
-        try:
-            yield
-        except (ConnectionError, HTTPClientError):
-            self._broke = True
-            raise
-        finally:
-            _asks.reset(asking)
+def _named(request: dict[str, Any]) -> tuple[str, str]:
+    return request["method"], request["url"]

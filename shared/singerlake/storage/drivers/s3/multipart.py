@@ -4,26 +4,54 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from singerlake.storage.drivers.s3.errors import is_lost_upload
+
+Result = TypeVar("Result")
+
+
+class Send(Protocol):
+    """Sends a request until it is answered. Raises this package's errors."""
+
+    def __call__(self, request: Callable[[], Result], /) -> Result: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An object that is to be made. ``where`` names it, and ``encryption`` are arguments of whatever begins it."""
+
+    client: Any
+    where: dict[str, Any]
+    encryption: dict[str, str]
+    send: Send
 
 
 @dataclass(slots=True)
 class Multipart:
     """One such upload under way. ``parts`` is to get what S3 answered to each, in their order; ``etag`` is that of the
-    object, when it is there."""
+    object, when it is there. ``is_over``: S3 does not know it, perhaps since a try whose reply was lost ended it."""
 
-    where: dict[str, str]
+    target: Target
+    where: dict[str, Any]
     parts: list[dict[str, Any]] = field(default_factory=list)
     etag: str = ""
+    is_over: bool = False
 
-    def part(self, number: int) -> dict[str, Any]:
-        """The arguments that name a part, the first of which is 1."""
-        return {**self.where, "PartNumber": number}
+    def send(self, request: Callable[..., Result], **arguments: Any) -> Result:
+        """What S3 answers to a request about the upload."""
+
+        def once() -> Result:
+            try:
+                return request(**self.where, **arguments)
+            except Exception as error:
+                self.is_over = is_lost_upload(error)
+                raise
+
+        return self.target.send(once)
 
     def is_proved(self) -> bool:
         """Whether S3's answers prove that the object has all parts, each as it was sent: it took a checksum with each,
@@ -45,20 +73,20 @@ def etag_of(answer: dict[str, Any]) -> str:
 
 
 @contextmanager
-def multipart(client: Any, bucket: str, key: str, arguments: dict[str, str]) -> Iterator[Multipart]:
+def multipart(target: Target, **arguments: str) -> Iterator[Multipart]:
     """Begin an upload with more ``arguments``; the block sends its parts. Behind the block the object is made of them.
-    Where something failed, S3 is asked to remove them. Raises botocore's errors."""
-    made = client.create_multipart_upload(Bucket=bucket, Key=key, **arguments)
-    upload = Multipart({"Bucket": bucket, "Key": key, "UploadId": made["UploadId"]})
+    Where something failed, S3 is asked to remove them. Raises what ``target.send`` raises."""
+    client = target.client
+    made = target.send(lambda: client.create_multipart_upload(**target.where, **target.encryption, **arguments))
+    upload = Multipart(target, {**target.where, "UploadId": made["UploadId"]})
     try:
         yield upload
         parts = [{"PartNumber": number, **_named(answer)} for number, answer in enumerate(upload.parts, 1)]
-        upload.etag = etag_of(client.complete_multipart_upload(**upload.where, MultipartUpload={"Parts": parts}))
-    except BaseException as error:
-        # One that is not there any more has ended, perhaps by a try whose reply was lost.
-        if not is_lost_upload(error):
+        upload.etag = etag_of(upload.send(client.complete_multipart_upload, MultipartUpload={"Parts": parts}))
+    except BaseException:
+        if not upload.is_over:
             with suppress(Exception):
-                client.abort_multipart_upload(**upload.where)
+                upload.send(client.abort_multipart_upload)
         raise
 
 

@@ -1,4 +1,4 @@
-"""A streamed read of an S3 object through smart_open, with this package's errors and patience."""
+"""A streamed read of an S3 object through smart_open: one request for all of it, and another where it breaks."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ import io
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
-from singerlake.errors import SingerlakeError, StorageUnavailableError
-from singerlake.storage.patience import Patience, RetryReason
-
 _BUFFER = 1 << 20
 
-Translate = Callable[[Exception], SingerlakeError]
+Ask = Callable[[Callable[[], bytes]], bytes]
+"""Sends a request until it is answered. Raises this package's errors."""
 
 
 class _ResumingStream(io.BufferedIOBase):
     """smart_open's reader, which resumes by itself where a connection breaks. Where it gives up, another one goes on at
     the byte that is wanted next: what the first one holds or has dropped by then does not matter."""
 
-    def __init__(self, opened: Callable[[int], Any], start: int, translate: Translate, patience: Patience) -> None:
+    def __init__(self, opened: Callable[[int], Any], start: int, ask: Ask) -> None:
         self._opened = opened
-        self._translate = translate
-        self._patience = patience
+        self._ask = ask
         self._at = start
         self._reader: Any = None
         self._next(lambda _: b"")
@@ -51,30 +48,34 @@ class _ResumingStream(io.BufferedIOBase):
         """What ``read`` makes of a reader that stands at the byte that is wanted next."""
         if self.closed:
             raise ValueError("I/O operation on closed file.")
-        wait = self._patience.begin()
-        while True:
+
+        def request() -> bytes:
             try:
                 self._reader = self._reader or self._opened(self._at)
-                data = read(self._reader)
+                return read(self._reader)
             except Exception as error:
-                # smart_open wraps what the store answered, has an error of its own for reads that it gave up on, and
-                # lets botocore's other errors through, for which the client has waited already.
-                inside = getattr(error, "backend_error", None)
-                if inside is not None or not isinstance(error, OSError):
-                    raise self._translate(error if inside is None else inside) from error
-                if not wait.again(RetryReason.SILENT):
-                    raise StorageUnavailableError(
-                        "a read broke off and could not be resumed", hint="run again", at=self._at, reason=str(error)
-                    ) from error
                 self._drop()
-            else:
-                self._at += len(data)
-                return data
+                raise _cause(error) from error
+
+        data = self._ask(request)
+        self._at += len(data)
+        return data
 
 
-def open_stream(
-    client: Any, bucket: str, key: str, start: int, *, translate: Translate, patience: Patience
-) -> BinaryIO:
+def _cause(error: Exception) -> Exception:
+    """botocore's error: smart_open wraps what the store answered, has an error of its own for reads that it gave up on,
+    and lets botocore's other errors through."""
+    from botocore.exceptions import BotoCoreError, ResponseStreamingError
+
+    answered: Exception | None = getattr(error, "backend_error", None)
+    if answered is not None:
+        return answered
+    # Some of botocore's own are of the operating system's, too.
+    gave_up = isinstance(error, OSError) and not isinstance(error, BotoCoreError)
+    return ResponseStreamingError(error=error) if gave_up else error
+
+
+def open_stream(client: Any, bucket: str, key: str, start: int, ask: Ask) -> BinaryIO:
     """The object's bytes from ``start`` on. Bucket and key go in as they are: a URL would be taken apart again."""
     from smart_open.s3 import open as smart_open_s3
 
@@ -83,4 +84,4 @@ def open_stream(
         reader.seek(at)
         return reader
 
-    return cast(BinaryIO, _ResumingStream(opened, start, translate, patience))
+    return cast(BinaryIO, _ResumingStream(opened, start, ask))

@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
-from singerlake.storage.drivers.s3.errors import is_denied, may_pass, translate, without_answer
-from singerlake.storage.drivers.s3.retries import wait_in
+from singerlake.storage.drivers.s3.errors import S3_ERRORS, is_denied, may_pass, translate, without_answer
 from singerlake.storage.drivers.s3.settings import S3Settings, is_amazon
+from singerlake.storage.lost_replies import send_until_answered
 from singerlake.storage.patience import Patience
 
 _NO_STS = "leave aws_role_arn unset, or set AWS_ENDPOINT_URL_STS to where roles are assumed"
@@ -40,20 +40,29 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
 
     def sts(service: str, **options: Any) -> Any:
         config = Config(retries={"total_max_attempts": 1, "mode": "standard"}, connect_timeout=10, read_timeout=20)
-        client = source.create_client(service, region_name=region, endpoint_url=endpoint, config=config, **options)
-        wait_in(client, patience, settings)
-        return client
+        return source.create_client(service, region_name=region, endpoint_url=endpoint, config=config, **options)
 
     extra = {"RoleSessionName": "singerlake"}
     if settings.role_external_id:
         extra["ExternalId"] = settings.role_external_id
     fetcher = AssumeRoleCredentialFetcher(sts, credentials, settings.role_arn, extra_args=extra)
 
+    def not_assumed(error: Exception) -> SingerlakeError:
+        return _not_assumed(error, settings, endpoint)
+
     def fetch() -> Any:
         try:
-            return fetcher.fetch_credentials()
+            return send_until_answered(
+                fetcher.fetch_credentials,
+                patience=patience,
+                errors=S3_ERRORS,
+                translate=not_assumed,
+                key=str(settings.role_arn),
+            )
+        except SingerlakeError:
+            raise
         except Exception as error:
-            raise _not_assumed(error, settings, endpoint) from error
+            raise not_assumed(error) from error
 
     class Role(CredentialProvider):  # type: ignore[misc]  # botocore has no types
         METHOD = "assume-role"

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from singerlake.storage.drivers.s3.multipart import Multipart, etag_of, multipart
+from singerlake.storage.drivers.s3.multipart import Multipart, Target, etag_of, multipart
 
 MULTIPART_THRESHOLD = 64 << 20
 """Bytes from which a file is uploaded in parts."""
@@ -31,43 +31,40 @@ _DIGESTED = 16 << 20
 """Bytes of a file up to which it is digested, beside its request: more takes longer than to ask for its size."""
 
 
-def upload(
-    client: Any,
-    bucket: str,
-    key: str,
-    path: Path,
-    size: int,
-    encryption: dict[str, str],
-    ready: Callable[[], object] = lambda: None,
-) -> bool:
+def upload(target: Target, path: Path, size: int, ready: Callable[[], object]) -> bool:
     """Send a file of ``size`` bytes, when ``ready`` returns. True where the answer proves that storage has just these:
     its ETag is their MD5, as it is on most stores where no key of KMS encrypts, or its parts are proved. Raises what
-    ``ready`` and botocore raise."""
+    ``ready`` and ``target.send`` raise."""
     if size >= MULTIPART_THRESHOLD:
         # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
-        checked = client.meta.config.request_checksum_calculation == "when_supported"
+        checked = target.client.meta.config.request_checksum_calculation == "when_supported"
         checksum = {"ChecksumAlgorithm": "CRC32"} if checked else {}
-        with multipart(client, bucket, key, {**encryption, **checksum}) as parts:
+        with multipart(target, **checksum) as parts:
             ready()
-            _put_parts(client, parts, path, size, checksum)
+            _put_parts(parts, path, size, checksum)
         return parts.is_proved()
     ready()
     if size <= _SMALL:
         body = path.read_bytes()
-        reply = client.put_object(Bucket=bucket, Key=key, Body=body, **encryption)
+        reply = target.send(partial(target.client.put_object, **target.where, **target.encryption, Body=body))
         return etag_of(reply) == hashlib.md5(body, usedforsecurity=False).hexdigest()
     if size <= _DIGESTED:
         with ThreadPoolExecutor(1) as beside:
             digest = beside.submit(_md5, path)
-            return _put_file(client, bucket, key, path, size, encryption) == digest.result()
-    _put_file(client, bucket, key, path, size, encryption)
+            return _put_file(target, path, size) == digest.result()
+    _put_file(target, path, size)
     return False
 
 
-def _put_file(client: Any, bucket: str, key: str, path: Path, size: int, encryption: dict[str, str]) -> str:
+def _put_file(target: Target, path: Path, size: int) -> str:
     """Send a file in one request; its ETag."""
-    with _Part(path, 0, size) as file:
-        return etag_of(client.put_object(Bucket=bucket, Key=key, Body=file, **encryption))
+
+    def once() -> dict[str, Any]:
+        with _Part(path, 0, size) as file:
+            answer: dict[str, Any] = target.client.put_object(**target.where, **target.encryption, Body=file)
+            return answer
+
+    return etag_of(target.send(once))
 
 
 def _md5(path: Path) -> str:
@@ -75,7 +72,7 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
-def _put_parts(client: Any, upload: Multipart, path: Path, size: int, checksum: dict[str, str]) -> None:
+def _put_parts(upload: Multipart, path: Path, size: int, checksum: dict[str, str]) -> None:
     """Send a file as the parts of an upload, several at once."""
     length = part_size(size)
     given_up = threading.Event()
@@ -85,10 +82,14 @@ def _put_parts(client: Any, upload: Multipart, path: Path, size: int, checksum: 
         if given_up.is_set():
             return {}
         start = (number - 1) * length
-        try:
+
+        def once(**arguments: Any) -> dict[str, Any]:
             with _Part(path, start, min(start + length, size)) as part:
-                answer: dict[str, Any] = client.upload_part(**upload.part(number), **checksum, Body=part)
+                answer: dict[str, Any] = upload.target.client.upload_part(**arguments, **checksum, Body=part)
                 return answer
+
+        try:
+            return upload.send(once, PartNumber=number)
         except BaseException:
             given_up.set()
             raise
