@@ -31,6 +31,11 @@ class Meaning(Enum):
     UNKNOWN = "it may or may not have happened"
     FATAL = "nothing happened, and trying again does not help"
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later: what failed is the storage or the way to it, not the request."""
+        return self in (Meaning.BUSY, Meaning.CONFLICT, Meaning.UNKNOWN)
+
 
 def _at_once(_: Exception) -> float:
     return 0.0

@@ -86,7 +86,6 @@ class TestLostReplies:
         with pytest.raises(errors.StorageUnavailableError, match="key='data'"):
             cloud.storage.upload("data", tmp_path / "file")
 
-
     @pytest.mark.parametrize("there", [b"lines", None])
     def test_an_upload_whose_bytes_may_not_be_sent_is_an_error(
         self, cloud: Cloud, tmp_path: Path, there: bytes | None

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeGuard
 from singerlake.clock import random_id
 from singerlake.storage.cloud.compose import NotCopiedError, Objects, Sources, Together, compose, threads
 from singerlake.storage.cloud.driver import Ask
-from singerlake.storage.drivers.azure.errors import code_of, may_pass
+from singerlake.storage.drivers.azure.errors import code_of, meaning
 from singerlake.storage.port import Part
 
 ONE_PUT = 16 << 20
@@ -125,7 +125,7 @@ class Composer:
                 source_authorization=source.authorization,
             )
         except Exception as error:
-            if may_pass(error) and code_of(error) != _UNREADABLE:
+            if meaning(error).may_pass and code_of(error) != _UNREADABLE:
                 raise
             # A firewall may keep the server from its own source, and Azurite knows no such copies.
             raise NotCopiedError from error

@@ -10,9 +10,10 @@ from typing import Any
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.drivers.azure.explained import CREDENTIALS, Explained, by_status, expired, explained, of_time
-from singerlake.storage.drivers.azure.transport import Broken, broken, is_of_storage, without_secrets
-from singerlake.storage.lost_replies import DriverErrors, Meaning, given_up
-from singerlake.storage.patience import DOWN, GivenUp, RetryReason
+from singerlake.storage.drivers.azure.transport import broken, is_of_storage, without_secrets
+from singerlake.storage.failures import waited, without_answer
+from singerlake.storage.lost_replies import DriverErrors, Meaning
+from singerlake.storage.patience import RetryReason
 
 # ServerBusy says that requests cannot be received, and metrics count it as throttling alone, so nothing happened.
 # OperationTimedOut and InternalError come of a request that was under way. See
@@ -85,11 +86,6 @@ def is_past_end(error: Exception) -> bool:
     return code_of(error) == "InvalidRange" or _status(error) == 416
 
 
-def may_pass(error: Exception) -> bool:
-    """Whether the same request may succeed later: what failed is the storage or the way to it, not the request."""
-    return meaning(error) in (Meaning.BUSY, Meaning.CONFLICT, Meaning.UNKNOWN)
-
-
 def trouble(error: Exception) -> RetryReason:
     """What a request that is sent again waits for."""
     if (known := broken(error)) is not None:
@@ -125,14 +121,15 @@ def translate(
 
     if not isinstance(error, AzureError):
         raise error
-    how = given_up(error)
     if (known := broken(error)) is not None:
-        return _not_azure(**context) if known.stranger else _without_answer(known, how, **context)
+        if known.stranger:
+            return _not_azure(**context)
+        context = {**context, "error": known.kind, **({"reason": known.reason} if known.reason else {})}
+        return without_answer(error, "storage", wrong_host=_WRONG_HOST, wrong_port=_WRONG_PORT, **context)
     reason = _reason(error, secrets)
-    waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
     said = {"reason": reason} if reason else {}
     if _is_of_identity(error):
-        return _of_identity(error, **context, **said, **waited)
+        return _of_identity(error, **context, **said, **waited(error))
     if not isinstance(error, HttpResponseError):
         hint = "check azure_account_key, lake_root and the azure_ ones"
         return SettingError("no request can be made with these settings", hint=hint, **context, **said)
@@ -145,19 +142,7 @@ def translate(
         return kind(message, hint=hint, **context)
     if meaning(error) in (Meaning.FATAL, Meaning.REFUSED):
         return SettingError("storage refused a request", hint="look at code and reason", **context)
-    return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited)
-
-
-def _without_answer(known: Broken, how: GivenUp | None, **context: object) -> SingerlakeError:
-    context = {**context, "error": known.kind, **({"reason": known.reason} if known.reason else {})}
-    if how is None:
-        return StorageUnavailableError("storage cannot be reached", hint=_WRONG_PORT, **context)
-    context["waited_seconds"] = round(how.seconds, 1)
-    if how.answered:
-        return StorageUnavailableError("storage answered before and no longer does", hint=DOWN, **context)
-    if how.trouble is RetryReason.NO_SUCH_HOST:
-        return SettingError("the host name of storage is not known", hint=_WRONG_HOST, **context)
-    return StorageUnavailableError("storage never answered since this process began", hint=_WRONG_PORT, **context)
+    return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited(error))
 
 
 def _of_identity(error: Any, **context: object) -> SingerlakeError:

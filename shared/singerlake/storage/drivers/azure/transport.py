@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from singerlake.storage.failures.causes import causes, is_unknown_host, is_untrusted, system_says
+from singerlake.storage.failures import causes, is_unknown_host, is_untrusted, masked, system_says
 
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
@@ -50,9 +50,7 @@ def is_of_storage(response: object) -> bool:
 
 def without_secrets(text: str, secrets: tuple[str, ...]) -> str:
     """A text that a server or a library says, with what opens a lake left out."""
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return _SIGNATURE.sub(r"\1***", text)
+    return _SIGNATURE.sub(r"\1***", masked(text, secrets))
 
 
 def transport(secrets: tuple[str, ...]) -> Any:

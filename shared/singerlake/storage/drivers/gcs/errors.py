@@ -13,9 +13,17 @@ from typing import Any
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.drivers.gcs.cases import CREDENTIALS, Case, case_of
 from singerlake.storage.drivers.gcs.settings import GcsSettings
-from singerlake.storage.failures.causes import causes, is_unknown_host, is_untrusted, system_says
-from singerlake.storage.lost_replies import DriverErrors, Meaning, given_up
-from singerlake.storage.patience import DOWN, RetryReason
+from singerlake.storage.failures import (
+    causes,
+    is_unknown_host,
+    is_untrusted,
+    masked,
+    reason,
+    waited,
+    without_answer,
+)
+from singerlake.storage.lost_replies import DriverErrors, Meaning
+from singerlake.storage.patience import RetryReason
 
 _NO_BUCKET = "singerlake_no_bucket"
 _WRONG_HOST = "check gcs_endpoint_url and lake_root"
@@ -108,7 +116,7 @@ def translate(error: Exception, settings: GcsSettings, **context: object) -> Sin
     if isinstance(error, GoogleAuthError):
         return _no_token(error, settings, context)
     if isinstance(error, _broken()):
-        return _without_answer(error, context)
+        return without_answer(error, "storage", wrong_host=_WRONG_HOST, wrong_port=_WRONG_PORT, **context)
     if isinstance(error, (requests.exceptions.RequestException, urllib3.exceptions.HTTPError)):
         hint = "check lake_root and gcs_endpoint_url"
         name = type(error).__name__
@@ -129,21 +137,18 @@ def said(error: Any) -> tuple[str, str]:
 
 
 def _refusal(error: Any, settings: GcsSettings, context: dict[str, object]) -> SingerlakeError:
-    reason, words = said(error)
-    context = {**context, "code": reason or f"HTTP {_code(error)}"}
-    for secret in settings.secrets():
-        words = words.replace(secret, "***")
+    code, words = said(error)
+    context = {**context, "code": code or f"HTTP {_code(error)}"}
+    words = masked(words, settings.secrets())
     if words:
         context["reason"] = words
-    how = given_up(error)
-    waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
     case = _case(error)
     if case is not None:
         hint = case.hint_for(words, settings.credentials_from)
-        return case.kind(case.message, hint=hint, **context, **waited)
+        return case.kind(case.message, hint=hint, **context, **waited(error))
     if meaning(error) in (Meaning.FATAL, Meaning.REFUSED):
         return SettingError("storage refused a request", hint="look at code and reason", **context)
-    return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited)
+    return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited(error))
 
 
 def _no_token(error: Exception, settings: GcsSettings, context: dict[str, object]) -> SingerlakeError:
@@ -157,13 +162,12 @@ def _no_token(error: Exception, settings: GcsSettings, context: dict[str, object
     if isinstance(error, auth.DefaultCredentialsError):
         return AccessDeniedError("there are no credentials for Google Cloud", hint=CREDENTIALS, **context)
     if _is_passing(error):
-        how = given_up(error)
         return StorageUnavailableError(
             "the server that gives access tokens does not answer",
             hint="check the network, and the token_uri or token_url of the credentials; or run again later",
             **context,
-            **_reason(error),
-            **({"waited_seconds": round(how.seconds, 1)} if how is not None else {}),
+            **reason(error),
+            **waited(error),
         )
     return AccessDeniedError(
         "no access token was given for the credentials",
@@ -171,26 +175,6 @@ def _no_token(error: Exception, settings: GcsSettings, context: dict[str, object
         " sign in again",
         **context,
     )
-
-
-def _without_answer(error: Exception, context: dict[str, object]) -> SingerlakeError:
-    """The error for one that says that no answer came."""
-    how = given_up(error)
-    context = {**context, "error": type(error).__name__, **_reason(error)}
-    if how is None:
-        return StorageUnavailableError("storage cannot be reached", hint=_WRONG_PORT, **context)
-    context["waited_seconds"] = round(how.seconds, 1)
-    if how.answered:
-        return StorageUnavailableError("storage answered before and no longer does", hint=DOWN, **context)
-    if how.trouble is RetryReason.NO_SUCH_HOST:
-        return SettingError("the host name of storage is not known", hint=_WRONG_HOST, **context)
-    return StorageUnavailableError("storage never answered since this process began", hint=_WRONG_PORT, **context)
-
-
-def _reason(error: Exception) -> dict[str, str]:
-    """What the operating system says."""
-    why = system_says(error)
-    return {"reason": why} if why else {}
 
 
 def _case(error: Any) -> Case | None:

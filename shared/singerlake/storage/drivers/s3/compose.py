@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from singerlake.storage.cloud.compose import NotCopiedError, Sources, Together, compose
-from singerlake.storage.drivers.s3.errors import is_lost_upload, may_pass
+from singerlake.storage.drivers.s3.errors import is_lost_upload, meaning
 from singerlake.storage.drivers.s3.multipart import Multipart, Target, multipart
 from singerlake.storage.port import Part
 
@@ -49,7 +49,7 @@ def _copied(upload: Multipart, number: int, part: Part, sources: Sources, source
             copied: dict[str, Any] = upload.target.client.upload_part_copy(**arguments)
             return copied
         except Exception as error:
-            if is_lost_upload(error) or may_pass(error):
+            if is_lost_upload(error) or meaning(error).may_pass:
                 raise
             return error
 

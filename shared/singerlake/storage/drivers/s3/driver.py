@@ -22,7 +22,6 @@ from singerlake.storage.drivers.s3.errors import (
     S3_ERRORS,
     is_absent,
     is_past_end,
-    may_pass,
     meaning,
     not_s3,
     translate,
@@ -222,7 +221,7 @@ class S3Driver:
         except SingerlakeError:
             return False
         except Exception as error:
-            if may_pass(error):
+            if meaning(error).may_pass:
                 raise
             return False
         return entry is not None and entry.etag == etag
@@ -256,7 +255,7 @@ class S3Driver:
                     hint="check lake_root, aws_region and s3_endpoint_url",
                     lake_root=self.url,
                 ) from error
-            if may_pass(error):
+            if meaning(error).may_pass:
                 raise
         else:
             self._learned.exists = True

@@ -20,9 +20,9 @@ from singerlake.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from singerlake.storage.failures.causes import is_unknown_host, is_untrusted, system_says
-from singerlake.storage.lost_replies import DriverErrors, Meaning, given_up
-from singerlake.storage.patience import DOWN, RetryReason
+from singerlake.storage.failures import is_unknown_host, is_untrusted, masked, reason, waited, without_answer
+from singerlake.storage.lost_replies import DriverErrors, Meaning
+from singerlake.storage.patience import RetryReason
 
 if TYPE_CHECKING:
     from singerlake.storage.drivers.s3.settings import S3Settings
@@ -155,11 +155,6 @@ def is_past_end(error: Exception) -> bool:
     return isinstance(error, ClientError) and _code(error) in ("InvalidRange", "416")
 
 
-def may_pass(error: Exception) -> bool:
-    """Whether the same request may succeed later: what failed is the storage or the way to it, not the request."""
-    return meaning(error) in (Meaning.BUSY, Meaning.CONFLICT, Meaning.UNKNOWN)
-
-
 def is_lost_upload(error: BaseException) -> bool:
     """Whether storage does not know an upload in parts, which is over then, whole or not."""
     from botocore.exceptions import ClientError
@@ -181,22 +176,6 @@ def trouble(error: Exception, judge: Callable[[Exception], Meaning] = meaning) -
 S3_ERRORS = DriverErrors(meaning, trouble)
 
 
-def without_answer(error: Exception, what: str, wrong_host: str, wrong_port: str, **context: object) -> SingerlakeError:
-    """The error for one of botocore's that says that no answer came. ``what`` is what did not answer, the others are
-    next steps where it never did."""
-    how = given_up(error)
-    why = system_says(error)
-    context = {**context, "error": type(error).__name__, **({"reason": why} if why else {})}
-    if how is None:
-        return StorageUnavailableError(f"{what} cannot be reached", hint=wrong_port, **context)
-    context["waited_seconds"] = round(how.seconds, 1)
-    if how.answered:
-        return StorageUnavailableError(f"{what} answered before and no longer does", hint=DOWN, **context)
-    if how.trouble is RetryReason.NO_SUCH_HOST:
-        return SettingError(f"the host name of {what} is not known", hint=wrong_host, **context)
-    return StorageUnavailableError(f"{what} never answered since this process began", hint=wrong_port, **context)
-
-
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
     """This package's error for one of botocore's, with the store's own words but without secrets. What is not
     botocore's is raised as it is."""
@@ -210,9 +189,9 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     if isinstance(error, boto.ClientError):
         code = _code(error)
         context |= {"code": code or f"HTTP {_status(error)}"}
-        reason = _without(str(_details(error).get("Message") or ""), settings)
-        if reason:
-            context["reason"] = reason
+        said = masked(str(_details(error).get("Message") or ""), settings.secrets())
+        if said:
+            context["reason"] = said
         if code.startswith("KMS."):
             return AccessDeniedError("storage cannot use the encryption key", hint=_KMS, **context)
         if is_no_bucket(error):
@@ -222,24 +201,22 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
             return kind(message, hint=hint, **context)
         if meaning(error) is Meaning.FATAL:
             return SettingError("storage refused a request", hint="look at code and reason", **context)
-        how = given_up(error)
-        waited = {"waited_seconds": round(how.seconds, 1)} if how is not None else {}
-        return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited)
-    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
-        return without_answer(error, "storage", _WRONG_HOST, _WRONG_PORT, **context)
+        return StorageUnavailableError("storage could not answer", hint="run again later", **context, **waited(error))
+    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError, boto.IncompleteReadError)):
+        return without_answer(error, "storage", wrong_host=_WRONG_HOST, wrong_port=_WRONG_PORT, **context)
     context = {**context, "error": type(error).__name__}
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
         return AccessDeniedError("there are no complete credentials", hint=_CREDENTIALS, **context)
     if isinstance(error, (boto.CredentialRetrievalError, boto.TokenRetrievalError, boto.SSOError)):
-        provider, why = error.kwargs.get("provider"), system_says(error)
+        provider = error.kwargs.get("provider")
         # Of what it says, only the system's own words: a command may have written anything.
-        context |= {**({"provider": provider} if provider else {}), **({"reason": why} if why else {})}
+        context |= {**({"provider": provider} if provider else {}), **reason(error)}
         if provider == "custom-process":
             return AccessDeniedError("credential_process of the AWS profile failed", hint=_PROCESS, **context)
         return AccessDeniedError(
             "credentials could not be loaded", hint="sign in again, or check aws_profile", **context
         )
-    context["reason"] = _without(str(error), settings)
+    context["reason"] = masked(str(error), settings.secrets())
     if isinstance(error, (boto.ChecksumError, boto.FlexibleChecksumError)):
         return StorageUnavailableError(
             "what storage sent does not fit the checksum that it sent with it",
@@ -264,12 +241,12 @@ def not_made(error: Exception, settings: S3Settings) -> SingerlakeError:
     )
     if isinstance(error, credentials):
         return translate(error, settings)
-    reason = _without(str(error), settings)
+    said = masked(str(error), settings.secrets())
     if isinstance(error, (boto.InvalidConfigError, boto.ConfigNotFound, boto.ConfigParseError)):
         hint = "check aws_profile and the files of AWS that describe it"
-        return AccessDeniedError("the AWS profile cannot be used", hint=hint, reason=reason)
+        return AccessDeniedError("the AWS profile cannot be used", hint=hint, reason=said)
     hint = "check the aws_ ones and the endpoint"
-    return SettingError("no AWS client can be made with these settings", hint=hint, reason=reason)
+    return SettingError("no AWS client can be made with these settings", hint=hint, reason=said)
 
 
 def is_denied(error: Exception) -> bool:
@@ -308,9 +285,3 @@ def _explained(error: Any) -> str:
 
 def _status(error: Any) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
-def _without(text: str, settings: S3Settings) -> str:
-    for secret in settings.secrets():
-        text = text.replace(secret, "***")
-    return text

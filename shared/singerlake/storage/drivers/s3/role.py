@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
-from singerlake.storage.drivers.s3.errors import S3_ERRORS, is_denied, may_pass, translate, without_answer
+from singerlake.storage.drivers.s3.errors import S3_ERRORS, is_denied, meaning, translate
 from singerlake.storage.drivers.s3.settings import S3Settings, is_amazon
+from singerlake.storage.failures import without_answer
 from singerlake.storage.lost_replies import send_until_answered
 from singerlake.storage.patience import Patience
 
@@ -91,8 +92,10 @@ def _not_assumed(error: Exception, settings: S3Settings, endpoint: str | None) -
 
     where: dict[str, object] = {"role_arn": settings.role_arn, **({"endpoint": endpoint} if endpoint else {})}
     if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
-        return without_answer(error, "the server that assumes roles", _UNREACHABLE, _UNREACHABLE, **where)
-    if isinstance(error, boto.ClientError) and (is_denied(error) or may_pass(error)):
+        return without_answer(
+            error, "the server that assumes roles", wrong_host=_UNREACHABLE, wrong_port=_UNREACHABLE, **where
+        )
+    if isinstance(error, boto.ClientError) and (is_denied(error) or meaning(error).may_pass):
         told = translate(error, settings)
         if not isinstance(told, AccessDeniedError):
             return type(told)(f"the role cannot be assumed: {told.message}", hint=told.hint, **where, **told.context)
