@@ -23,7 +23,7 @@ from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.settings import together
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded, ManifestStore, Pending

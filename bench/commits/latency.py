@@ -21,7 +21,7 @@ from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded, ManifestStore
 

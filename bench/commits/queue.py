@@ -23,7 +23,7 @@ from singerlake.adapters import by_queue, open_storage
 from singerlake.clock import Backoff, random_id
 from singerlake.committer.of_lake import committer_of
 from singerlake.lake import Lake
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.settings import together
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.place import StreamPlace

@@ -13,9 +13,9 @@ from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.format import layout
 from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.storage.patience import PATIENCE_SECONDS
+from singerlake.storage.patience import PATIENCE_SECONDS, Patience
 from singerlake.storage.port import Storage
-from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, GcsRoot, parse_root
+from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, parse_root
 from singerlake.storage.settings import AnySettings, StorageSettings, together
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.log.objects import ObjectLog
@@ -26,8 +26,10 @@ from singerlake.stores.publish import published
 from singerlake.stores.snapshots import SnapshotSettings
 
 if TYPE_CHECKING:
-    from singerlake.storage.clouds.driver import Driver
-    from singerlake.storage.s3.settings import S3Settings
+    from singerlake.storage.cloud.storage import CloudStorage
+    from singerlake.storage.drivers.azure.driver import AzureDriver
+    from singerlake.storage.drivers.gcs.driver import GcsDriver
+    from singerlake.storage.drivers.s3.settings import S3Settings
     from singerlake.stores.dynamodb.client import DynamoTable
     from singerlake.stores.dynamodb.marks import DynamoMarks
     from singerlake.stores.postgres.marks import PostgresMarks
@@ -66,27 +68,38 @@ def open_storage(
             )
         return LocalStorage(root.path, clock=clock, ids=ids, fleeting=layout.is_lock)
     if isinstance(root, BucketRoot):
-        from singerlake.storage.s3.storage import S3Storage
+        return s3_storage(root.bucket, root.prefix, every.s3, clock=clock, ids=ids)
+    from singerlake.storage.cloud.storage import CloudStorage
 
-        return S3Storage(root.bucket, root.prefix, every.s3, clock=clock, ids=ids)
-    from singerlake.storage.clouds.storage import CloudStorage
-
-    patience = (every.azure if isinstance(root, AzureRoot) else every.gcs).patience_seconds
-    return CloudStorage(
-        _driver(root, every, ids), probe_max_wait=patience, patience_seconds=patience, clock=clock, ids=ids
-    )
-
-
-def _driver(root: AzureRoot | GcsRoot, settings: StorageSettings, ids: IdSource) -> Driver:
+    driver: AzureDriver | GcsDriver
     if isinstance(root, AzureRoot):
         _require("azure.storage.blob", "Azure Blob Storage", "azure")
-        from singerlake.storage.azure.driver import AzureDriver
+        from singerlake.storage.drivers.azure.driver import AzureDriver
 
-        return AzureDriver(root.container, root.prefix, settings.azure, account_host=root.account_host)
-    _require("google.cloud.storage", "Google Cloud Storage", "gcs")
-    from singerlake.storage.gcs.driver import GcsDriver
+        driver = AzureDriver(root.container, root.prefix, every.azure, account_host=root.account_host)
+        seconds = every.azure.patience_seconds
+    else:
+        _require("google.cloud.storage", "Google Cloud Storage", "gcs")
+        from singerlake.storage.drivers.gcs.driver import GcsDriver
 
-    return GcsDriver(root.bucket, root.prefix, settings.gcs, ids=ids)
+        driver = GcsDriver(root.bucket, root.prefix, every.gcs, ids=ids)
+        seconds = every.gcs.patience_seconds
+    return CloudStorage(driver, Patience(seconds, clock, place=driver.place), probe_max_wait=seconds, ids=ids)
+
+
+def s3_storage(bucket: str, prefix: str, settings: S3Settings, *, clock: Clock, ids: IdSource) -> CloudStorage:
+    """The storage below a prefix of a bucket of S3. Raises ``SettingError``."""
+    from singerlake.storage.cloud.storage import CloudStorage
+    from singerlake.storage.drivers.s3.driver import S3Driver
+
+    driver = S3Driver(bucket, prefix, settings, clock)
+    return CloudStorage(
+        driver,
+        driver.patience,
+        probe_max_wait=settings.probe_max_wait,
+        probe_setting="s3_probe_max_wait_seconds",
+        ids=ids,
+    )
 
 
 def _require(module: str, cloud: str, extra: str) -> None:

@@ -2,7 +2,7 @@
 
 with s3_server() as server:
     server.create_bucket("lake")
-    storage = S3Storage("lake", "prefix", server.settings(), clock=SystemClock(), ids=random_id)
+    storage = s3_storage("lake", "prefix", server.settings(), clock=SystemClock(), ids=random_id)
     server.fail("PUT", status=409, code="ConditionalRequestConflict", times=3)
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 
 ACCESS_KEY_ID = "AKIATESTSINGERLAKE00"
 SECRET_ACCESS_KEY = "not-a-real-secret-access-key-0123456789"

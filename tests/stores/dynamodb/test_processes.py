@@ -7,8 +7,8 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Transaction
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.storage.s3.storage import S3Settings
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.log import DynamoLog
