@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from singerlake import open_file_lock
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
-from singerlake.errors import AccessDeniedError, SettingError
+from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
@@ -21,8 +21,7 @@ from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore
-from singerlake.stores.publish import published
+from singerlake.stores.port import ManifestStore
 from singerlake.stores.snapshots import SnapshotSettings
 
 if TYPE_CHECKING:
@@ -189,30 +188,6 @@ def _postgres(settings: StoreSettings, s3: S3Settings | None) -> PostgresSetting
         schema=settings.postgres_schema,
         patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
     )
-
-
-def has_log(kind: str | None, settings: StoreSettings) -> bool:
-    """Whether readers follow the log of a manifest store of that kind past ``manifest.json``."""
-    if kind in ON_THE_LAKE:
-        return kind != DEFAULT_STORE
-    return kind == "dynamodb" and settings.dynamodb_query_items
-
-
-def load_for_reader(store: ManifestStore, storage: Storage, key: str) -> Loaded | None:
-    """The newest state by the log of a store; None where ``manifest.json``, which is at ``key``, is newer: a database
-    may have lost what readers saw. A reader that looks into one because of a setting is told so where it may not.
-    Raises as ``ManifestStore.load``."""
-    try:
-        loaded = store.load()
-        shown = published(storage, key) if loaded is not None and not store.abilities.followable else None
-        is_behind = loaded is not None and shown is not None and shown.number > loaded.manifest.transaction.number
-        return None if is_behind else loaded
-    except (AccessDeniedError, SettingError) as error:
-        if store.kind in ON_THE_LAKE:
-            raise
-        from singerlake.stores.dynamodb.items import with_setting
-
-        raise with_setting(error) from error
 
 
 def by_queue(

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import (
@@ -25,7 +25,6 @@ from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Tr
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Storage
 from singerlake.stores.commit import commit_transaction, refuse_missing
-from singerlake.stores.find_store import lying
 from singerlake.stores.history import no_history, refuse_other_lake, stream_closed, too_old
 from singerlake.stores.port import Loaded, ManifestStore, Pending
 from singerlake.stores.publish import published
@@ -328,7 +327,7 @@ class StreamWriter:
 
     def _born(self) -> Loaded:
         """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""
-        data, manifest, schemas = lying(self.storage, self.tap, self.stream)
+        data, manifest, schemas = _lying(self.storage, self.tap, self.stream)
         there = manifest or (data and self.storage.head(self._manifest_key) is not None)
         if (there or data) and (born := self.store.load()) is not None:
             return born
@@ -392,3 +391,25 @@ class StreamWriter:
             tap=self.tap,
             stream=self.stream,
         )
+
+
+class _Lying(NamedTuple):
+    """What lies in a stream's folder: data files, and what was seen before the first of them: ``manifest.json``, and
+    schemas that are kept."""
+
+    data: bool
+    manifest: bool
+    schemas: bool
+
+
+def _lying(storage: Storage, tap: str, stream: str) -> _Lying:
+    """What lies in a stream's folder, by one listing of it. Raises what storage raises."""
+    prefix = layout.stream_prefix(tap, stream)
+    manifest = schemas = False
+    for entry in storage.list(prefix):
+        path = entry.key[len(prefix) :]
+        if layout.is_data_file(path):
+            return _Lying(True, manifest, schemas)
+        manifest = manifest or path == layout.MANIFEST
+        schemas = schemas or layout.is_kept_schema(path)
+    return _Lying(False, manifest, schemas)
