@@ -14,7 +14,7 @@ from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.prepared import brought
 from singerlake.format.state.transactions import Close, Rebase, ReplaceFiles
-from singerlake.newest import NewestState
+from singerlake.newest import StateReader
 from tests.format.state.test_fold import add, new_file
 from tests.lakes import build_stream
 from tests.storage.memory import Step
@@ -26,8 +26,8 @@ from tests.upkeep.migrate.moving import migrate
 KEY = layout.manifest_key("t", "s")
 
 
-def follower(place: Place) -> NewestState:
-    return place.lake.stream("t", "s").newest_state()
+def follower(place: Place) -> StateReader:
+    return place.lake.stream("t", "s").state_reader()
 
 
 def asked(place: Place, action: Callable[[], object]) -> list[str]:

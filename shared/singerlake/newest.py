@@ -46,9 +46,9 @@ _LOOK = 60.0
 transaction is never there."""
 
 
-class NewestState:
-    """The newest state of one stream. It goes on from the state that it saw last, through a migration to another
-    manifest store too. Two threads must not use one object at once.
+class StateReader:
+    """Reads the newest state of one stream, and goes on from the state that it read last, through a migration to
+    another manifest store too. Two threads must not use one object at once.
 
     ``open_store`` opens the manifest store of a kind, ``kind`` gives that of the stream, ``rebuilt`` makes a state from
     the data files alone. Every method raises what reading the state raises.

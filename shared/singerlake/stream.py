@@ -28,7 +28,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Slice, offset_left, slices
 from singerlake.lock_file import LockSettings
-from singerlake.newest import NewestState, kind_of
+from singerlake.newest import StateReader, kind_of
 from singerlake.singer_file import Block, read_blocks
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
@@ -79,11 +79,11 @@ class LakeStream:
         """The newest state that the lake itself holds: ``manifest.json``, and in the stores that keep their log on the
         lake what came after it; in ``dynamodb`` with the setting ``dynamodb_query_items`` what the table has after it.
         None where there is none. Raises as ``snapshot``, but for ``UnknownNameError``."""
-        return self.newest_state().once()
+        return self.state_reader().once()
 
-    def newest_state(self) -> NewestState:
-        """What looks for the stream's state again and again, at the price of what changed since."""
-        return NewestState(self._place, self.lake.stores, self.store, self.kind, lambda: self.rebuilt(lineage=None))
+    def state_reader(self) -> StateReader:
+        """Reads the newest state again and again, and goes on each time from the state that it read last."""
+        return StateReader(self._place, self.lake.stores, self.store, self.kind, lambda: self.rebuilt(lineage=None))
 
     def kind(self) -> str | None:
         """The manifest store that keeps this stream; None where it has no state on the lake. A state that cannot be
@@ -185,7 +185,7 @@ class LakeStream:
         skip_expired: bool,
         until: threading.Event | None,
     ) -> Iterator[Block]:
-        newest = self.newest_state()
+        newest = self.state_reader()
         state = newest.look()
         lineage = _same_lineage(lineage, state)
         offset = state.next_offset if from_offset is None else from_offset
@@ -333,15 +333,11 @@ class LakeStream:
             return by_queue(self.store(kind), self._place, queue, s3, lake_id=lake_id)
 
         return StreamWriter(
-            storage=self.lake.storage,
+            place=self._place,
             store=store_of(kind),
-            tap=self.tap,
-            stream=self.name,
             writer_id=writer_id,
             lock=lock or LockSettings(),
             rebuild=lambda kind: self.rebuilt(lineage=self.lake.ids(), store=kind),
-            clock=self.lake.clock,
-            ids=self.lake.ids,
             successor=store_of,
             lake_id=lake_id,
             sending=None if self.lake.storage.near else sending,

@@ -13,7 +13,7 @@ from singerlake.arrow.plan.request import Request
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.newest import NewestState
+from singerlake.newest import StateReader
 from singerlake.settings import storage_settings, store_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.options import ReadOptions
@@ -23,7 +23,7 @@ from singerlake.stream import LakeStream
 KEPT = 4
 """Streams whose state is kept; one of a million files takes half a gigabyte."""
 
-_kept: OrderedDict[tuple[object, ...], tuple[str, NewestState]] = OrderedDict()
+_kept: OrderedDict[tuple[object, ...], tuple[str, StateReader]] = OrderedDict()
 """Each with the ETag that ``manifest.json`` had before it was read."""
 _lock = threading.Lock()
 
@@ -50,7 +50,7 @@ def snapshot(stream: LakeStream) -> Manifest:
     # A log that was made anew has a manifest.json made anew, so it is not gone on from the log before it.
     state = newest.gone_on() if newest is not None and etag == entry.etag else None
     if newest is None or state is None:
-        newest = stream.newest_state()
+        newest = stream.state_reader()
         state = newest.read()
     if state is None:
         return stream.snapshot()

@@ -98,7 +98,7 @@ class Hasty(WriterJob):
                 schemas={upload.file.version: upload.schema for upload in uploads},
                 run=run,
             )
-            transaction = Transaction(id=self.world.ids(), at=timestamp(writer.clock.now()), change=change)
+            transaction = Transaction(id=self.world.ids(), at=timestamp(writer.place.clock.now()), change=change)
             base = writer.store.load()
             assert base is not None
             try:

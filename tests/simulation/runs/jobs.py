@@ -15,6 +15,7 @@ from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.atomic.view import StreamView, view, view_as_of
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.writing.uploads import Upload
 from singerlake.stores.writing.writer import StreamWriter
 from tests.simulation.jobs import Actor, PublisherJob, TrimmerJob
@@ -48,15 +49,11 @@ class TapActor(Actor):
     def writer(self, process: Process, stream: str) -> StreamWriter:
         """A writer of one stream."""
         return StreamWriter(
-            storage=self.world.storage,
+            place=StreamPlace(self.world.storage, TAP, stream, process.clock, self.world.ids),
             store=self.store_of(process, stream),
-            tap=TAP,
-            stream=stream,
             writer_id=process.name,
             lock=LOCK,
             rebuild=self._rebuild,
-            clock=process.clock,
-            ids=self.world.ids,
         )
 
     def new_run(self, process: Process) -> Run:

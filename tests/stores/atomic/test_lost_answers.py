@@ -20,6 +20,7 @@ from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.writing.writer import StreamWriter
 from tests.fakes import START, FakeClock, counting_ids
 from tests.simulation.world.files import SCHEMA, VERSION, written_file
@@ -74,17 +75,13 @@ class Lake:
 
     def _part(self, stream: str) -> Part:
         writer = StreamWriter(
-            storage=self.storage,
+            place=StreamPlace(self.storage, "t", stream, self.clock, self.ids),
             store=self.store(stream),
-            tap="t",
-            stream=stream,
             writer_id="w",
             lock=LockSettings(),
             rebuild=lambda kind: fold.empty(
                 tap="t", stream=stream, store=kind, lineage="l", created="2026", transaction_id="b"
             ),
-            clock=self.clock,
-            ids=self.ids,
         )
         upload = written_file(self.ids(), 2, run="r", seq=0)
         writer.upload([upload])

@@ -29,7 +29,7 @@ from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import offset_left, schema_of
 from singerlake.humanize import shown
-from singerlake.newest import NewestState
+from singerlake.newest import StateReader
 from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.lake import open_stream
 from singerlake.spark.options import ReadOptions
@@ -65,7 +65,7 @@ class _Source:
     """What a query follows, from its first look at the lake on. ``versions`` are hashes: labels may be given anew by a
     rebuild."""
 
-    newest: NewestState
+    newest: StateReader
     positions: Positions
     first: int
     versions: tuple[str, ...] | None
@@ -199,7 +199,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """The stream's state as it is now. The first look settles what the options and the schema mean, or why not."""
         if self._source is None:
             stream = open_stream(self._options)
-            newest = stream.newest_state()
+            newest = stream.state_reader()
             state = newest.look()
             request = self._options.request
             # Where a query begins counts for its first start alone; what was before may have expired since.

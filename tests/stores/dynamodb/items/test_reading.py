@@ -44,12 +44,12 @@ def test_a_table_that_lost_the_newest_transactions_takes_nothing_from_a_reader(
     table.delete({**key, "number": {"N": str(base.manifest.transaction.number)}})
     assert len(place.listed()) == MANY
     assert len(place.lake.stream("t", "s").snapshot().files) == MANY + 1
-    assert len(place.lake.stream("t", "s").newest_state().look().files) == MANY + 1
+    assert len(place.lake.stream("t", "s").state_reader().look().files) == MANY + 1
 
 
 def test_one_who_follows_sees_it_too(place: Place) -> None:
     base = filled(place, MANY)
-    followed = place.lake.stream("t", "s").newest_state()
+    followed = place.lake.stream("t", "s").state_reader()
     assert len(followed.look().files) == MANY
     place.committed(base, add(new_file("new")))
     assert ids_of(followed.look().files)[-1] == "new"
