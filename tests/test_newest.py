@@ -211,6 +211,22 @@ def test_a_manifest_that_cannot_be_read_is_refused_and_one_that_is_mended_is_fol
     assert polled.look() == from_json(stored.body, key=KEY) == base.manifest
 
 
+def test_a_look_that_failed_leaves_nothing_to_go_on_from() -> None:
+    place = Place("log")
+    base, polled = place.born(), follower(place)
+    polled.look()
+    place.committed(base, Close(successor="lockfile"))
+    polled.look()
+    for entry in list(place.storage.list("raw/")):
+        place.storage.delete(entry.key)
+    place.storage.put(KEY, b'{"format":1,')
+    with pytest.raises(CorruptObjectError):
+        polled.look()
+    place.storage.delete(KEY)
+    place.committed(place.born(), add(new_file("b")))
+    assert [file.id for file in polled.look().files] == ["b"]
+
+
 def test_a_birth_between_two_looks_is_not_taken_for_lost_state() -> None:
     """The first look finds no state; the listing after it finds the file that was committed meanwhile."""
     place = Place("lockfile")

@@ -168,6 +168,8 @@ class StateReader:
 
     def _opened(self, kind: str | None) -> Loaded | None:
         """The state from wherever it is kept, which is in the store ``kind`` as far as is known."""
+        # Where this fails, what was read before belongs to a log that is not followed any more.
+        self._state = None
         tried: set[str | None] = set()
         for _ in range(_MOVES):
             try:
