@@ -114,43 +114,32 @@ def open_store(
     """The manifest store of one stream. ``s3`` has the credentials for DynamoDB, and the patience with both databases.
     ``lake_id`` gives the lake's identity, which only the databases ask for; ``known_lake_id`` is the same if it is
     already known. Raises ``SettingError``, also where a driver is missing."""
-    storage, tap, stream, clock, ids = place.storage, place.tap, place.stream, place.clock, place.ids
     if kind == "lockfile":
-        return LockfileStore(storage, tap, stream, lake_id=known_lake_id)
+        return LockfileStore(place.storage, place.tap, place.stream, lake_id=known_lake_id)
     snapshots = SnapshotSettings(transactions=settings.snapshot_transactions, minutes=settings.snapshot_minutes)
     if kind == "log":
-        log = ObjectLog(storage, tap, stream, ids)
-        return NumberedStore(kind, log, storage, tap, stream, clock, lake_id=known_lake_id, snapshots=snapshots)
+        return NumberedStore(kind, ObjectLog(place), place, lake_id=known_lake_id, snapshots=snapshots)
     if kind == "merge":
         from singerlake.stores.merge.settings import MergeSettings
         from singerlake.stores.merge.store import MergeStore
 
         times = MergeSettings(stale=settings.merge_stale_seconds)
-        return MergeStore(
-            storage,
-            tap,
-            stream,
-            settings=times,
-            clock=clock,
-            ids=ids,
-            lake_id=known_lake_id,
-            snapshots=snapshots,
-        )
+        return MergeStore(place, settings=times, lake_id=known_lake_id, snapshots=snapshots)
     if kind not in MANIFEST_STORES:
         raise SettingError(
             f"manifest_store {kind!r} is not known to this version", hint=f"use one of: {', '.join(MANIFEST_STORES)}"
         )
     postgres = _postgres(settings, s3) if kind == "postgres" else None
     own_id = lake_id()
-    tap_id = f"{own_id}/{layout.tap_segment(tap)}"
+    tap_id = f"{own_id}/{layout.tap_segment(place.tap)}"
     if postgres is not None:
         from singerlake.stores.postgres.store import PostgresStore
 
-        table_id = f"{tap_id}/{layout.stream_segment(stream)}"
+        table_id = f"{tap_id}/{layout.stream_segment(place.stream)}"
         return PostgresStore(place, postgres, table_id=table_id, lake_id=own_id, snapshots=snapshots)
     from singerlake.stores.dynamodb.store import DynamoStore
 
-    table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
+    table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, place.clock)
     return DynamoStore(
         place,
         table,

@@ -173,7 +173,7 @@ class StateReader:
         tried: set[str | None] = set()
         for _ in range(_MOVES):
             try:
-                loaded = self._by_log(kind) or self._published(None)
+                loaded = self._by_log(kind)
             except ForeignManifestError:
                 # It may have moved to another store just now, or an older manifest.json was put back since it did.
                 tried.add(kind)
@@ -183,6 +183,7 @@ class StateReader:
                 if now is None or now in tried:
                     raise
             else:
+                loaded = loaded or self._published(None)
                 if loaded is None or loaded.manifest.store == kind:
                     return loaded
                 now = self._kind()

@@ -9,7 +9,7 @@ from unittest import mock
 
 import msgspec
 
-import singerlake.stores.writing.writer
+import singerlake.stores.place
 from singerlake.clock import timestamp
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format.state.additions import Conflict
@@ -125,7 +125,7 @@ class Tidy(Hasty):
 
 
 def _with_lock(lock: type[Lock]) -> AbstractContextManager[object]:
-    return mock.patch.object(singerlake.stores.writing.writer, "Lock", lock)
+    return mock.patch.object(singerlake.stores.place, "Lock", lock)
 
 
 def _unguarded(world: World) -> Watches:

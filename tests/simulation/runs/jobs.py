@@ -250,9 +250,8 @@ def runs_of(world: World) -> Runs:
 def watched_store(actor: Actor, process: Process, stream: str) -> WatchedStore:
     """A stream's store with all its promises looked after."""
     world = actor.world
-    log = ObjectLog(world.storage, TAP, stream, world.ids)
-    snapshots = snapshot_settings(world)
-    store = NumberedStore("log", log, world.storage, TAP, stream, process.clock, snapshots=snapshots)
+    place = StreamPlace(world.storage, TAP, stream, process.clock, world.ids)
+    store = NumberedStore("log", ObjectLog(place), place, snapshots=snapshot_settings(world))
     truth = runs_of(world).streams[stream]
     note = partial(_note, world, stream)
     return actor.kind.watched(store, truth, world.fail, note, lambda number: None, lambda transaction: None)

@@ -43,9 +43,12 @@ class Lake:
         run = AtomicRun(parts, self.decisions, run_id="r", writer_id="w", clock=self.clock, ids=self.ids)
         return commit_run(run)
 
+    def place(self, stream: str) -> StreamPlace:
+        return StreamPlace(self.storage, "t", stream, self.clock, self.ids)
+
     def store(self, stream: str) -> NumberedStore:
-        log = ObjectLog(self.storage, "t", stream, self.ids)
-        return NumberedStore("log", log, self.storage, "t", stream, self.clock)
+        place = self.place(stream)
+        return NumberedStore("log", ObjectLog(place), place)
 
     def messages(self) -> list[int]:
         loaded = [self.store(stream).load() for stream in ("a", "b")]
@@ -75,7 +78,7 @@ class Lake:
 
     def _part(self, stream: str) -> Part:
         writer = StreamWriter(
-            place=StreamPlace(self.storage, "t", stream, self.clock, self.ids),
+            place=self.place(stream),
             store=self.store(stream),
             writer_id="w",
             lock=LockSettings(),
