@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from singerlake import open_file_lock
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
-from singerlake.errors import AccessDeniedError, SettingError
+from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
@@ -21,8 +21,7 @@ from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore
-from singerlake.stores.publish import published
+from singerlake.stores.port import ManifestStore
 from singerlake.stores.snapshots import SnapshotSettings
 
 if TYPE_CHECKING:
@@ -128,43 +127,32 @@ def open_store(
     """The manifest store of one stream. ``s3`` has the credentials for DynamoDB, and the patience with both databases.
     ``lake_id`` gives the lake's identity, which only the databases ask for; ``known_lake_id`` is the same if it is
     already known. Raises ``SettingError``, also where a driver is missing."""
-    storage, tap, stream, clock, ids = place.storage, place.tap, place.stream, place.clock, place.ids
     if kind == "lockfile":
-        return LockfileStore(storage, tap, stream, lake_id=known_lake_id)
+        return LockfileStore(place.storage, place.tap, place.stream, lake_id=known_lake_id)
     snapshots = SnapshotSettings(transactions=settings.snapshot_transactions, minutes=settings.snapshot_minutes)
     if kind == "log":
-        log = ObjectLog(storage, tap, stream, ids)
-        return NumberedStore(kind, log, storage, tap, stream, clock, lake_id=known_lake_id, snapshots=snapshots)
+        return NumberedStore(kind, ObjectLog(place), place, lake_id=known_lake_id, snapshots=snapshots)
     if kind == "merge":
         from singerlake.stores.merge.settings import MergeSettings
         from singerlake.stores.merge.store import MergeStore
 
         times = MergeSettings(stale=settings.merge_stale_seconds)
-        return MergeStore(
-            storage,
-            tap,
-            stream,
-            settings=times,
-            clock=clock,
-            ids=ids,
-            lake_id=known_lake_id,
-            snapshots=snapshots,
-        )
+        return MergeStore(place, settings=times, lake_id=known_lake_id, snapshots=snapshots)
     if kind not in MANIFEST_STORES:
         raise SettingError(
             f"manifest_store {kind!r} is not known to this version", hint=f"use one of: {', '.join(MANIFEST_STORES)}"
         )
     postgres = _postgres(settings, s3) if kind == "postgres" else None
     own_id = lake_id()
-    tap_id = f"{own_id}/{layout.tap_segment(tap)}"
+    tap_id = f"{own_id}/{layout.tap_segment(place.tap)}"
     if postgres is not None:
         from singerlake.stores.postgres.store import PostgresStore
 
-        table_id = f"{tap_id}/{layout.stream_segment(stream)}"
+        table_id = f"{tap_id}/{layout.stream_segment(place.stream)}"
         return PostgresStore(place, postgres, table_id=table_id, lake_id=own_id, snapshots=snapshots)
     from singerlake.stores.dynamodb.store import DynamoStore
 
-    table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
+    table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, place.clock)
     return DynamoStore(
         place,
         table,
@@ -202,30 +190,6 @@ def _postgres(settings: StoreSettings, s3: S3Settings | None) -> PostgresSetting
         schema=settings.postgres_schema,
         patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
     )
-
-
-def has_log(kind: str | None, settings: StoreSettings) -> bool:
-    """Whether readers follow the log of a manifest store of that kind past ``manifest.json``."""
-    if kind in ON_THE_LAKE:
-        return kind != DEFAULT_STORE
-    return kind == "dynamodb" and settings.dynamodb_query_items
-
-
-def load_for_reader(store: ManifestStore, storage: Storage, key: str) -> Loaded | None:
-    """The newest state by the log of a store; None where ``manifest.json``, which is at ``key``, is newer: a database
-    may have lost what readers saw. A reader that looks into one because of a setting is told so where it may not.
-    Raises as ``ManifestStore.load``."""
-    try:
-        loaded = store.load()
-        shown = published(storage, key) if loaded is not None and not store.abilities.followable else None
-        is_behind = loaded is not None and shown is not None and shown.number > loaded.manifest.transaction.number
-        return None if is_behind else loaded
-    except (AccessDeniedError, SettingError) as error:
-        if store.kind in ON_THE_LAKE:
-            raise
-        from singerlake.stores.dynamodb.items import with_setting
-
-        raise with_setting(error) from error
 
 
 def by_queue(

@@ -51,7 +51,7 @@ def plan(crew: Crew) -> VacuumPlan:
     place = crew.place
     lake = place.lake()
     return vacuum_stream(
-        StreamContext(place.storage, place.store(), TAP, place.stream, lake.clock, lake.ids),
+        StreamContext(place.storage, TAP, place.stream, lake.clock, lake.ids, place.store()),
         target_bytes=THREE_FILES,
         dry_run=True,
     ).plan

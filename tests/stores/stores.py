@@ -66,7 +66,7 @@ class Place:
 
     def context(self, stream: str = "s") -> StreamContext:
         """What maintenance of a stream works with."""
-        return StreamContext(self.storage, self.store(stream), "t", stream, self.clock, self.ids)
+        return StreamContext(self.storage, "t", stream, self.clock, self.ids, self.store(stream))
 
     def first(self, stream: str = "s") -> Manifest:
         return fold.empty(

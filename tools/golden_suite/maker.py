@@ -324,7 +324,7 @@ class Maker:
     def erase(self, *numbers: int) -> None:
         """Erase the records with these ``n``, a second after what came before."""
         self.clock.sleep(1)
-        context = StreamContext(self.storage, self.store(), self.tap, self.stream, self.clock, self.ids)
+        context = StreamContext(self.storage, self.tap, self.stream, self.clock, self.ids, self.store())
         where = parse_condition(f"n in ({', '.join(map(str, numbers))})", read=str)
         done = erase_messages(context, where, who="suite", dry_run=False)
         assert (done.records, done.findings) == (len(numbers), ())
@@ -333,7 +333,7 @@ class Maker:
     def expire(self, before: int) -> None:
         """Have the messages before an offset expire, a second after what came before."""
         self.clock.sleep(1)
-        context = StreamContext(self.storage, self.store(), self.tap, self.stream, self.clock, self.ids)
+        context = StreamContext(self.storage, self.tap, self.stream, self.clock, self.ids, self.store())
         done = expire_messages(context, Cut(before=before), dry_run=False)
         assert done.files.files
         self.messages[: done.floor] = [None] * done.floor
@@ -351,7 +351,7 @@ class Maker:
         """Move the stream to another store; the lake's new streams are to be kept there, too."""
         there = self.lake.stream(self.tap, self.stream)
         old, new = there.store(from_kind), there.store(kind)
-        migrate_stream(StreamContext(self.storage, old, self.tap, self.stream, self.clock, self.ids), new)
+        migrate_stream(StreamContext(self.storage, self.tap, self.stream, self.clock, self.ids, old), new)
         self.kind = kind
         metadata = json.loads(self.get(layout.root_metadata_key()))
         self.put(layout.root_metadata_key(), json.dumps({**metadata, "manifest_store": kind}).encode())

@@ -151,4 +151,4 @@ def chosen_taps(lake: Lake, tap: str | None) -> list[str]:
 def context_of(stream: LakeStream, store: ManifestStore) -> StreamContext:
     """What maintenance of a stream works with, whose state ``store`` keeps."""
     lake = stream.lake
-    return StreamContext(lake.storage, store, stream.tap, stream.name, lake.clock, lake.ids)
+    return StreamContext(lake.storage, stream.tap, stream.name, lake.clock, lake.ids, store)

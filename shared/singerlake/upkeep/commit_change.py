@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from datetime import datetime
 
 from singerlake.clock import timestamp
-from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Change, Transaction
-from singerlake.lock_file import Lock, LockSettings
 from singerlake.stores.commit import await_settled, commit_transaction
 from singerlake.stores.port import Loaded, Pending
 from singerlake.upkeep.context import StreamContext
@@ -30,12 +27,9 @@ def submit_change(
 ) -> Loaded | Conflict | Pending:
     """As ``commit_change``, but for a receipt where the store settles later, unless others have to be kept away until
     then."""
-    store, clock, ids = context.store, context.clock, context.ids
-    transaction = Transaction(id=ids(), at=timestamp(at or clock.now()), change=change)
-    with ExitStack() as held:
-        if store.exclusive:
-            key = layout.stream_lock_key(context.tap, context.stream)
-            held.enter_context(Lock(context.storage, key, f"{who} {ids()}", LockSettings(), clock, ids).held())
+    store, clock = context.store, context.clock
+    transaction = Transaction(id=context.ids(), at=timestamp(at or clock.now()), change=change)
+    with context.alone(who, store):
         outcome = commit_transaction(store, base, transaction, clock=clock)
         if isinstance(outcome, Pending) and store.exclusive:
             return await_settled(store, base, outcome, clock=clock)

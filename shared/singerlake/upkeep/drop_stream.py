@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -25,7 +24,6 @@ from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.format.state.transactions import Rebase, Transaction
-from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
 from singerlake.stores.commit import await_settled
@@ -188,14 +186,9 @@ def _run(context: StreamContext) -> Run:
 def _committed(context: StreamContext, base: Loaded, after: Manifest) -> Loaded | None:
     """The state that the drop made; None where a writer came first. Unlike a file, a whole new state must never be
     committed to another state than it was made from."""
-    store, clock, ids = context.store, context.clock, context.ids
-    transaction = Transaction(id=ids(), at=timestamp(clock.now()), change=Rebase(manifest=after))
-    with ExitStack() as held:
-        if store.exclusive:
-            key = layout.stream_lock_key(context.tap, context.stream)
-            held.enter_context(
-                Lock(context.storage, key, f"singerlake drop {ids()}", LockSettings(), clock, ids).held()
-            )
+    store, clock = context.store, context.clock
+    transaction = Transaction(id=context.ids(), at=timestamp(clock.now()), change=Rebase(manifest=after))
+    with context.alone("singerlake drop", store):
         outcome = store.commit(base, transaction)
         if isinstance(outcome, Pending):
             outcome = await_settled(store, base, outcome, clock=clock)

@@ -45,7 +45,7 @@ def is_finished(crew: Crew) -> bool:
     """Whether an erasure finds nothing left, and nothing that no state knows."""
     place = crew.place
     lake = place.lake()
-    context = StreamContext(place.storage, place.store(), TAP, place.stream, lake.clock, lake.ids)
+    context = StreamContext(place.storage, TAP, place.stream, lake.clock, lake.ids, place.store())
     told = erase_messages(context, parse_condition(f"n in {MEANT}", str), who="", dry_run=True)
     return told.records == 0 and all(trace.id is not None for trace in told.left)
 

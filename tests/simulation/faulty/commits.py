@@ -9,7 +9,7 @@ from unittest import mock
 
 import msgspec
 
-import singerlake.stores.writing.writer
+import singerlake.stores.place
 from singerlake.clock import timestamp
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format.state.additions import Conflict
@@ -98,7 +98,7 @@ class Hasty(WriterJob):
                 schemas={upload.file.version: upload.schema for upload in uploads},
                 run=run,
             )
-            transaction = Transaction(id=self.world.ids(), at=timestamp(writer.clock.now()), change=change)
+            transaction = Transaction(id=self.world.ids(), at=timestamp(writer.place.clock.now()), change=change)
             base = writer.store.load()
             assert base is not None
             try:
@@ -125,7 +125,7 @@ class Tidy(Hasty):
 
 
 def _with_lock(lock: type[Lock]) -> AbstractContextManager[object]:
-    return mock.patch.object(singerlake.stores.writing.writer, "Lock", lock)
+    return mock.patch.object(singerlake.stores.place, "Lock", lock)
 
 
 def _unguarded(world: World) -> Watches:

@@ -76,7 +76,7 @@ def vacuum(lake: Lake, begin: int = 0, end: int | None = None) -> DataFile:
     for _ in range(2):
         store = lake.stream(TAP, STREAM).store()
         collect_stream(
-            StreamContext(lake.storage, store, TAP, STREAM, lake.clock, lake.ids), grace=timedelta(0), delete=True
+            StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, store), grace=timedelta(0), delete=True
         )
     assert not any(lake.storage.head(stream.prefix + file.path) for file in old)
     return snapshot(lake).by_id[new.id]
@@ -96,14 +96,14 @@ def commit(lake: Lake, change: Change) -> None:
 
 def drop(lake: Lake) -> None:
     """Drop the stream."""
-    context = StreamContext(lake.storage, lake.stream(TAP, STREAM).store(), TAP, STREAM, lake.clock, lake.ids)
+    context = StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, lake.stream(TAP, STREAM).store())
     assert drop_stream(context, dry_run=False).after is not None
 
 
 def rebuild(lake: Lake) -> Manifest:
     """Make the state anew from the files alone: another lineage."""
     store = lake.stream(TAP, STREAM).store()
-    repair_stream(StreamContext(lake.storage, store, TAP, STREAM, lake.clock, lake.ids), RepairOptions(discard=True))
+    repair_stream(StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, store), RepairOptions(discard=True))
     return snapshot(lake)
 
 

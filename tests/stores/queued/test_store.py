@@ -261,7 +261,7 @@ def test_a_stream_that_moves_while_messages_wait_loses_none(
     from singerlake.upkeep.migrate import migrate_stream
 
     inner = place.inner
-    context = StreamContext(inner.storage, place.plain("s", kind), "t", "s", inner.clock, inner.ids)
+    context = StreamContext(inner.storage, "t", "s", inner.clock, inner.ids, place.plain("s", kind))
     migrate_stream(context, place.plain("s", other))
     place.works = True
     for receipt in receipts:

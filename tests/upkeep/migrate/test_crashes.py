@@ -180,7 +180,7 @@ def test_after_a_crash_around_any_call_of_a_store_the_next_attempt_ends_it(
         stream, calls = place.lake.stream("t", "s"), itertools.count()
         old, new = (Mortal(stream.store(kind), calls, number, after=after) for kind in (source, target))
         try:
-            migrate_stream(StreamContext(place.storage, old, "t", "s", place.clock, place.ids), new)
+            migrate_stream(StreamContext(place.storage, "t", "s", place.clock, place.ids, old), new)
         except Killed:
             if place.lake.stream("t", "s").kind() in ON_THE_LAKE:
                 assert content(place.lake.stream("t", "s").snapshot()) == content(before), number

@@ -7,7 +7,7 @@ made from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -27,7 +27,6 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import CollectFiles, Transaction
-from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.commit import await_settled
 from singerlake.stores.history import stream_closed
@@ -123,10 +122,7 @@ def repair_stream(
             mend_published(storage, base.manifest, copies_of(store))
         if options.dry_run or not plan.needed:
             return plan
-        with ExitStack() as held:
-            if store.exclusive:
-                key = layout.stream_lock_key(tap, stream)
-                held.enter_context(Lock(storage, key, f"singerlake rebuild {ids()}", LockSettings(), clock, ids).held())
+        with context.alone("singerlake rebuild", store):
             if unreadable is not None and not storage.delete(layout.manifest_key(tap, stream), if_match=unreadable):
                 continue
             if _written(plan, store, base, ids(), now, clock):

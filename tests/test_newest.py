@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from singerlake.errors import CorruptObjectError, ForeignManifestError, LostStateError
-from singerlake.follow.state import FollowedState
 from singerlake.format import layout
 from singerlake.format.decision import aborted
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.prepared import brought
 from singerlake.format.state.transactions import Close, Rebase, ReplaceFiles
+from singerlake.newest import StateReader
 from tests.format.state.test_fold import add, new_file
 from tests.lakes import build_stream
 from tests.storage.memory import Step
@@ -26,8 +26,8 @@ from tests.upkeep.migrate.moving import migrate
 KEY = layout.manifest_key("t", "s")
 
 
-def follower(place: Place) -> FollowedState:
-    return FollowedState(place.lake.stream("t", "s"))
+def follower(place: Place) -> StateReader:
+    return place.lake.stream("t", "s").state_reader()
 
 
 def asked(place: Place, action: Callable[[], object]) -> list[str]:
@@ -55,8 +55,8 @@ def test_while_nothing_is_new_a_look_is_one_request_that_reads_no_manifest(
     place = Place(kind)
     place.committed(place.born(), add(*(new_file(f"f{n}") for n in range(files))))
     polled = follower(place)
-    assert len(polled.newest().files) == files
-    polled.newest()
+    assert len(polled.look().files) == files
+    polled.look()
     missing: list[str] = []
     place_get = place.storage.get
 
@@ -67,7 +67,7 @@ def test_while_nothing_is_new_a_look_is_one_request_that_reads_no_manifest(
 
     place.storage.get = get  # type: ignore[method-assign, assignment]
     for _ in range(20):
-        assert asked(place, polled.newest) == cheap
+        assert asked(place, polled.look) == cheap
     assert all(not key.startswith("found") for key in missing)
 
 
@@ -79,18 +79,18 @@ def test_while_a_run_is_undecided_a_look_is_one_request_too(outcome: str) -> Non
     commit = f"20260101T000000.000000Z-{'a' * 16}"
     state = prepared(runs, "s", commit, "b").manifest
     polled = follower(place)
-    assert [file.id for file in polled.newest().files] == ["a"]
+    assert [file.id for file in polled.look().files] == ["a"]
     for _ in range(20):
-        assert asked(place, polled.newest) == ["head"]
+        assert asked(place, polled.look) == ["head"]
     against = aborted(commit, at=place.clock.now(), writer="x", run=None)
     new = brought(state)
     assert new is not None
     agreed = msgspec.structs.replace(against, committed=True, streams={"s": new})
     runs.decisions.decide(agreed if outcome == "committed" else against)
-    assert [file.id for file in polled.newest().files] == (["a", "b"] if outcome == "committed" else ["a"])
-    assert asked(place, polled.newest) == ["head"]
+    assert [file.id for file in polled.look().files] == (["a", "b"] if outcome == "committed" else ["a"])
+    assert asked(place, polled.look) == ["head"]
     runs.append("s", new_file("c"))
-    assert polled.newest() == place.state("s")
+    assert polled.look() == place.state("s")
 
 
 @pytest.mark.parametrize("kind", IN_A_DATABASE)
@@ -99,42 +99,42 @@ def test_what_a_database_publishes_is_polled_by_one_head(kind: str) -> None:
     base = place.committed(place.born(), add(new_file("a")))
     publish_as(place, kind, base.manifest)
     polled = follower(place)
-    assert [file.id for file in polled.newest().files] == ["a"]
-    assert asked(place, polled.newest) == ["head"]
+    assert [file.id for file in polled.look().files] == ["a"]
+    assert asked(place, polled.look) == ["head"]
     later = msgspec.structs.replace(base.manifest, next_offset=base.manifest.next_offset + 1)
     publish_as(place, kind, later)
-    assert asked(place, polled.newest) == ["head", "get"]
-    assert polled.newest().next_offset == later.next_offset
+    assert asked(place, polled.look) == ["head", "get"]
+    assert polled.look().next_offset == later.next_offset
 
 
 @pytest.mark.parametrize("kind", ON_THE_LAKE)
 def test_each_change_is_seen_at_the_next_poll(kind: str) -> None:
     place = Place(kind)
     base, polled = place.born(), follower(place)
-    assert len(polled.newest().files) == 0
+    assert len(polled.look().files) == 0
     for change, listed in [
         (add(new_file("a")), ["a"]),
         (add(new_file("b"), new_file("c")), ["a", "b", "c"]),
         (ReplaceFiles(old=("a", "b"), new=(new_file("ab", 6),)), ["ab", "c"]),
     ]:
         base = place.committed(base, change)
-        assert [file.id for file in polled.newest().files] == listed
-        assert polled.newest() == place.state()
+        assert [file.id for file in polled.look().files] == listed
+        assert polled.look() == place.state()
     fresh = msgspec.structs.replace(place.state(), lineage="another")
     place.committed(base, Rebase(manifest=fresh))
-    assert polled.newest().lineage == "another"
+    assert polled.look().lineage == "another"
 
 
 @pytest.mark.parametrize("kind", ["log", "merge"])
 def test_what_a_log_holds_beyond_the_manifest_is_seen_and_only_that_is_read(kind: str) -> None:
     place = Place(kind)
     base, polled = place.born(), follower(place)
-    polled.newest()
+    polled.look()
     for number in range(5):
         base = place.committed(base, add(new_file(f"f{number}")))
     keys: list[Step] = []
     place.storage.hook = keys.append
-    assert len(polled.newest().files) == 5
+    assert len(polled.look().files) == 5
     assert not {step.key for step in keys} & {KEY}
     assert "list" not in {step.operation for step in keys}
 
@@ -143,28 +143,28 @@ def test_what_a_log_holds_beyond_the_manifest_is_seen_and_only_that_is_read(kind
 def test_a_trim_of_the_log_is_survived(kind: str) -> None:
     place = Place(kind)
     base, polled = place.born(), follower(place)
-    polled.newest()
+    polled.look()
     for number in range(4):
         base = place.committed(base, add(new_file(f"f{number}")))
     place.clock.sleep(100)
     place.store().trim(keep=0, dry_run=False)
-    assert len(polled.newest().files) == 4
+    assert len(polled.look().files) == 4
     place.committed(base, add(new_file("last")))
-    assert len(polled.newest().files) == 5
+    assert len(polled.look().files) == 5
 
 
 @pytest.mark.parametrize(("old", "new"), [(old, new) for old in ON_THE_LAKE for new in ON_THE_LAKE if old != new])
 def test_a_migration_is_followed(old: str, new: str) -> None:
     place = Place(old)
     base, polled = place.committed(place.born(), add(new_file("a"))), follower(place)
-    before = polled.newest()
+    before = polled.look()
     migrate(place, new)
-    assert polled.newest().lineage == before.lineage
+    assert polled.look().lineage == before.lineage
     moved = place.store(kind=new).load()
     assert moved is not None
     place.kind = new
     place.committed(moved, add(new_file("b")))
-    assert [file.id for file in polled.newest().files] == ["a", "b"]
+    assert [file.id for file in polled.look().files] == ["a", "b"]
     del base
 
 
@@ -172,43 +172,59 @@ def test_a_migration_is_followed(old: str, new: str) -> None:
 def test_a_stream_that_is_closed_and_not_yet_born_again_is_polled_cheaply(kind: str) -> None:
     place = Place(kind)
     base, polled = place.committed(place.born(), add(new_file("a"))), follower(place)
-    polled.newest()
+    polled.look()
     place.committed(base, Close(successor="lockfile"))
-    assert [file.id for file in polled.newest().files] == ["a"]
-    polled.newest()
-    assert asked(place, polled.newest) == ["read_range"]
+    assert [file.id for file in polled.look().files] == ["a"]
+    polled.look()
+    assert asked(place, polled.look) == ["read_range"]
 
 
 def test_nothing_yet_is_an_empty_state() -> None:
     place = Place("lockfile")
     polled = follower(place)
-    assert (polled.newest().lineage, polled.newest().next_offset) == (None, 0)
+    assert (polled.look().lineage, polled.look().next_offset) == (None, 0)
     place.committed(place.born(), add(new_file("a")))
-    assert len(polled.newest().files) == 1
+    assert len(polled.look().files) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_manifest_of_another_stream_is_refused(kind: str) -> None:
     place = Place("lockfile")
     base, polled = place.born(), follower(place)
-    polled.newest()
+    polled.look()
     publish_as(place, kind, msgspec.structs.replace(base.manifest, stream="S"))
     with pytest.raises(ForeignManifestError):
-        polled.newest()
+        polled.look()
 
 
 def test_a_manifest_that_cannot_be_read_is_refused_and_one_that_is_mended_is_followed() -> None:
     place = Place("lockfile")
     base, polled = place.committed(place.born(), add(new_file("a"))), follower(place)
-    polled.newest()
+    polled.look()
     stored = place.storage.get(KEY)
     assert stored is not None
     place.storage.put(KEY, b'{"format":1,')
     for _ in range(2):
         with pytest.raises(CorruptObjectError):
-            polled.newest()
+            polled.look()
     place.storage.put(KEY, stored.body)
-    assert polled.newest() == from_json(stored.body, key=KEY) == base.manifest
+    assert polled.look() == from_json(stored.body, key=KEY) == base.manifest
+
+
+def test_a_look_that_failed_leaves_nothing_to_go_on_from() -> None:
+    place = Place("log")
+    base, polled = place.born(), follower(place)
+    polled.look()
+    place.committed(base, Close(successor="lockfile"))
+    polled.look()
+    for entry in list(place.storage.list("raw/")):
+        place.storage.delete(entry.key)
+    place.storage.put(KEY, b'{"format":1,')
+    with pytest.raises(CorruptObjectError):
+        polled.look()
+    place.storage.delete(KEY)
+    place.committed(place.born(), add(new_file("b")))
+    assert [file.id for file in polled.look().files] == ["b"]
 
 
 def test_a_birth_between_two_looks_is_not_taken_for_lost_state() -> None:
@@ -222,7 +238,7 @@ def test_a_birth_between_two_looks_is_not_taken_for_lost_state() -> None:
             born.append(build_stream(place.lake, "t", "s", {"properties": {}}, [{"n": 1}]))
 
     place.storage.hook = between
-    assert len(follower(place).newest().files) == 1
+    assert len(follower(place).look().files) == 1
     assert born
 
 
@@ -230,8 +246,8 @@ def test_a_state_that_is_lost_is_an_error_that_says_what_to_do() -> None:
     place = Place("lockfile")
     build_stream(place.lake, "t", "s", {"properties": {}}, [{"n": 1}])
     polled = follower(place)
-    polled.newest()
+    polled.look()
     place.storage.delete(KEY)
     for each in (polled, follower(place)):
         with pytest.raises(LostStateError, match="run 'singerlake rebuild', then start again"):
-            each.newest()
+            each.look()
