@@ -19,8 +19,8 @@ from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Storage
-from singerlake.stores.commit import await_settled
-from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
+from singerlake.stores.commit import commit_once
+from singerlake.stores.port import Loaded, ManifestStore, Outdated
 
 _ATTEMPTS = 20
 _LONGEST_WAIT = 1.0
@@ -63,9 +63,7 @@ def add_schema(
                 held.enter_context(Lock(storage, key, f"schema {ids()}", LockSettings(), clock, ids).held())
             change = Rebase(manifest=with_schema(manifest, schema, now))
             try:
-                outcome = store.commit(base, Transaction(id=ids(), at=now, change=change))
-                if isinstance(outcome, Pending):
-                    outcome = await_settled(store, base, outcome, clock=clock)
+                outcome = commit_once(store, base, Transaction(id=ids(), at=now, change=change), clock=clock)
             except UnknownOutcomeError as error:
                 unknown, outcome = error, Outdated()
         if isinstance(outcome, Loaded) and outcome.manifest.versions:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from singerlake.clock import Backoff, Clock, IdSource, timestamp
+from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import (
     CommitRefusedError,
     ForeignManifestError,
-    UnknownOutcomeError,
 )
 from singerlake.format import layout
 from singerlake.format.schema_hash import hash_among
@@ -24,17 +23,16 @@ from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction, addition
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Storage
-from singerlake.stores.commit import commit_transaction, refuse_missing
+from singerlake.stores.commit import await_settled, refuse_missing, submit_transaction
 from singerlake.stores.find_store import lying
 from singerlake.stores.history import no_history, refuse_other_lake, stream_closed, too_old
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import published
 from singerlake.stores.writing.add_schema import add_schema, put_schema
 from singerlake.stores.writing.bounded_map import followed, for_each
 from singerlake.stores.writing.locks import CommitLocks
 from singerlake.stores.writing.uploads import Receipt, Upload
 
-_SETTLE_WAIT, _FIRST_POLL, _LONGEST_POLL = 600.0, 0.05, 1.0
 _MOVES = 3
 
 
@@ -184,8 +182,7 @@ class StreamWriter:
         while self._waiting:
             receipt = self._waiting[0]
             assert self._loaded is not None
-            assert receipt.pending is not None
-            outcome = self.store.settle(self._loaded, receipt.pending)
+            outcome = receipt.commit.look(self._loaded)
             if outcome is None:
                 return False
             if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
@@ -199,19 +196,12 @@ class StreamWriter:
     def settled(self, receipt: Receipt) -> Manifest:
         """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcomeError`` where it takes too
         long."""
-        started = self.clock.monotonic()
-        backoff = Backoff(self.clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0)
-        while receipt.manifest is None:
-            self.advance()
-            if receipt.manifest is None:
-                if self.clock.monotonic() - started > _SETTLE_WAIT:
-                    raise UnknownOutcomeError(
-                        "a stored transaction was not settled in time",
-                        hint="run again; nothing is lost",
-                        tap=self.tap,
-                        stream=self.stream,
-                    )
-                backoff.wait()
+
+        def is_filled() -> bool:
+            return receipt.manifest is not None or self.advance() or receipt.manifest is not None
+
+        await_settled(is_filled, self.clock, tap=self.tap, stream=self.stream)
+        assert receipt.manifest is not None
         return receipt.manifest
 
     def finish(self) -> None:
@@ -222,18 +212,18 @@ class StreamWriter:
             self.store.publish(self._loaded, run_ended=True)
 
     def _commit(self, change: Change) -> Receipt:
-        files = change.files if isinstance(change, AddFiles) else ()
         for _ in range(_MOVES):
             transaction = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
             assert self._loaded is not None
-            outcome = commit_transaction(self.store, self._loaded, transaction, clock=self.clock)
-            if isinstance(outcome, Pending):
-                self._waiting.append(Receipt(files, change, outcome))
+            commit = submit_transaction(self.store, self._loaded, transaction, clock=self.clock)
+            outcome = commit.outcome
+            if outcome is None:
+                self._waiting.append(Receipt(change, commit))
                 return self._waiting[-1]
             if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
                 continue
             self._loaded = self._checked(outcome)
-            return Receipt(files, change, manifest=self._loaded.manifest)
+            return Receipt(change, commit, self._loaded.manifest)
         raise stream_closed(self.tap, self.stream, self.store.kind)
 
     def _moved_on(self, loaded: Loaded) -> Loaded:
@@ -271,7 +261,7 @@ class StreamWriter:
         waiting, self._waiting = self._waiting, []
         for receipt in waiting:
             again = self._commit(receipt.change)
-            receipt.manifest, receipt.pending = again.manifest, again.pending
+            receipt.manifest, receipt.commit = again.manifest, again.commit
             if receipt.manifest is None:
                 self._waiting[-1] = receipt
             else:
