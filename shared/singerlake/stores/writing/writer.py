@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from singerlake.stores.history import no_history, refuse_other_lake, stream_clos
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import published
 from singerlake.stores.writing.add_schema import add_schema, put_schema
-from singerlake.stores.writing.bounded_map import followed, for_each
+from singerlake.stores.writing.bounded_map import BoundedMap
 from singerlake.stores.writing.locks import CommitLocks
 from singerlake.stores.writing.uploads import Receipt, Upload
 
@@ -128,10 +127,16 @@ class StreamWriter:
         coming = iter(uploads)
         first = next(coming)
         assert first is not None
-        with ExitStack() as held:
-            locks = CommitLocks(self._locks(first.file.version), held)
-            beside = self.sending is not None and not self.storage.near
-            sent = self.upload(locks.around(first, coming, beside=beside), locks.wait)
+        locks = CommitLocks(self._locks(first.file.version))
+        with self._uploading(locks.wait) as uploading, locks:
+            if self.sending is not None and not self.storage.near:
+                # Another thread prepares it while the locks are taken. It sends no byte before.
+                uploading.begin(first)
+                locks.take()
+            else:
+                locks.take()
+                uploading.begin(first)
+            sent = uploading.all(coming)
             change = addition(
                 tuple(upload.file for upload in sent),
                 {upload.file.version: upload.schema for upload in sent},
@@ -144,12 +149,17 @@ class StreamWriter:
             if receipt.manifest is not None:
                 self.committed(receipt.manifest)
                 # What the locks are for is done, so that they are given back while the files are looked for.
-                self.confirm(change.files, meanwhile=held.close)
+                self.confirm(change.files, meanwhile=locks.give_back)
         return receipt
 
-    def upload(self, uploads: Iterable[Upload | None], ready: Callable[[], object] = lambda: None) -> list[Upload]:
+    def upload(self, uploads: Iterable[Upload | None]) -> list[Upload]:
         """Upload finished files and commit none of them; gives them in their order. ``uploads`` and what this raises
-        are as in ``submit``, ``ready`` is as in ``Storage.upload``."""
+        are as in ``submit``."""
+        with self._uploading() as uploading:
+            return uploading.all(uploads)
+
+    def _uploading(self, ready: Callable[[], object] = lambda: None) -> BoundedMap[Upload]:
+        """What uploads files. ``ready`` is as in ``Storage.upload``."""
         known = self.open().by_id
 
         def send(upload: Upload) -> None:
@@ -158,7 +168,7 @@ class StreamWriter:
             if upload.file.id not in known and upload.spool.exists():
                 self.storage.upload(self._key(upload.file), upload.spool, ready)
 
-        return for_each(uploads, send, self.sending)
+        return BoundedMap(send, self.sending)
 
     @property
     def loaded(self) -> Loaded:
@@ -286,7 +296,10 @@ class StreamWriter:
             if stored is None or stored.size != file.bytes:
                 missing[self._key(file)] = file
 
-        for_each(followed(files, meanwhile), look, self.sending)
+        with BoundedMap(look, self.sending) as looking:
+            for file in files:
+                looking.begin(file)
+            meanwhile()
         if missing:
             assert self._loaded is not None
             refuse_missing(self.store, self._loaded, missing)
