@@ -18,7 +18,7 @@ from singerlake.format.state.transactions import Change, RetireFiles, Transactio
 from singerlake.storage.port import Entry, Part, Storage
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.writing.uploads import Receipt, Upload
 from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext
@@ -63,9 +63,6 @@ class Actor(Job):
         """Commit a change of maintenance; a conflict is no failure."""
         transaction = Transaction(id=self.world.ids(), at=timestamp(process.clock.now()), change=change)
         outcome = commit_transaction(store, base, transaction, clock=process.clock)
-        while isinstance(outcome, Pending):
-            process.clock.sleep(0.5)
-            outcome = store.settle(base, outcome) or outcome
         if isinstance(outcome, Conflict):
             self.world.note(f"in vain: {outcome.reason}")
 

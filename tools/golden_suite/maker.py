@@ -20,6 +20,7 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.lines.times import span
 from singerlake.format.schema_hash import schema_hash
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest, StreamSchema
@@ -28,8 +29,8 @@ from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import compress_member
 from singerlake.storage.settings import StorageSettings
-from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.commit import Commit, submit_transaction
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.condition import parse_condition
 from singerlake.upkeep.erase.erase_stream import erase_messages
@@ -306,9 +307,7 @@ class Maker:
         assert base is not None
         change = ReplaceFiles(old=tuple(file.id for file in files), new=(new,))
         transaction = Transaction(id=self.ids(), at=self.now(), change=change)
-        outcome = commit_transaction(store, base, transaction, clock=self.clock)
-        if isinstance(outcome, Pending):
-            outcome = self.settled(store, base, outcome)
+        outcome = self.settled(submit_transaction(store, base, transaction, clock=self.clock), base)
         assert isinstance(outcome, Loaded)
         store.publish(outcome, run_ended=True)
         return outcome.manifest.by_id[new.id]
@@ -342,8 +341,8 @@ class Maker:
         """A reader must not give these records any more."""
         self.messages = [None if line and _number_of(line) in numbers else line for line in self.messages]
 
-    def settled(self, store: ManifestStore, base: Loaded, pending: Pending) -> Any:
-        while (outcome := store.settle(base, pending)) is None:
+    def settled(self, commit: Commit, base: Loaded) -> Loaded | Conflict:
+        while (outcome := commit.look(base)) is None:
             self.clock.sleep(1)
         return outcome
 

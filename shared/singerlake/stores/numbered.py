@@ -27,7 +27,7 @@ from singerlake.format.state.prepared import settlement
 from singerlake.format.state.transactions import PrepareFiles, Rebase, Transaction, as_written
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Abilities, Loaded, Outdated, Pending, Trimmed
+from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.publish import publish_manifest, published, refuse_foreign
 from singerlake.stores.segments.copies import SegmentCopies
 from singerlake.stores.segments.new_state import for_log, opened
@@ -190,10 +190,6 @@ class NumberedStore:
         committed = _loaded(after)
         self.publish_behind(committed, own=number)
         return committed
-
-    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """Not needed: every commit is answered at once."""
-        raise TypeError(f"{self.kind} gives no receipts")
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """As the port says; an undecided state is left to the writer that settles it."""

@@ -26,9 +26,9 @@ from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
-from singerlake.stores.commit import await_settled
+from singerlake.stores.commit import commit_once
 from singerlake.stores.history import stream_closed
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.port import Loaded
 from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.file_count import NONE, Tally, tally
@@ -189,9 +189,7 @@ def _committed(context: StreamContext, base: Loaded, after: Manifest) -> Loaded 
     store, clock = context.store, context.clock
     transaction = Transaction(id=context.ids(), at=timestamp(clock.now()), change=Rebase(manifest=after))
     with context.alone("singerlake drop", store):
-        outcome = store.commit(base, transaction)
-        if isinstance(outcome, Pending):
-            outcome = await_settled(store, base, outcome, clock=clock)
+        outcome = commit_once(store, base, transaction, clock=clock)
     if isinstance(outcome, Conflict) and outcome.successor is not None:
         raise stream_closed(context.tap, context.stream, outcome.successor)
     return outcome if isinstance(outcome, Loaded) else None

@@ -33,8 +33,8 @@ from singerlake.format import layout
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import Close, Transaction
 from singerlake.storage.port import Storage
-from singerlake.stores.commit import await_settled, commit_transaction
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import publish_manifest, published
 from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import StreamContext
@@ -233,9 +233,7 @@ def _closed(old: ManifestStore, base: Loaded, kind: str, clock: Clock, ids: IdSo
     """The last state of the old store."""
     if base.manifest.closed is None:
         transaction = Transaction(id=ids(), at=timestamp(clock.now()), change=Close(successor=kind))
-        outcome = commit_transaction(old, base, transaction, clock=clock)
-        if isinstance(outcome, Pending):
-            await_settled(old, base, outcome, clock=clock)
+        commit_transaction(old, base, transaction, clock=clock)
     # Another migration's Close may have come first, or this one's after a lost reply: the store tells.
     loaded = old.load()
     if loaded is None or loaded.manifest.closed is None:

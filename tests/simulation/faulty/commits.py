@@ -19,6 +19,7 @@ from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lock_file import Lock, LockBody
 from singerlake.storage.port import Refused, Written
+from singerlake.stores.commit import Commit
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.port import Loaded, Outdated
 from singerlake.stores.writing.uploads import Receipt, Upload
@@ -107,7 +108,7 @@ class Hasty(WriterJob):
                 self.after_unknown(uploads)
                 raise
             if isinstance(outcome, Loaded):
-                return Receipt(change.files, change, manifest=outcome.manifest)
+                return Receipt(change, Commit(writer.store, writer.clock, outcome), outcome.manifest)
             uploads[:] = [
                 self.file(run, self.world.truth.batch_of(upload.file.id), upload.file.messages) for upload in uploads
             ]

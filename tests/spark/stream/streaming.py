@@ -21,8 +21,8 @@ from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream.api import SupportsTriggerAvailableNow
 from singerlake.spark.stream.reader import SingerlakeStreamReader
 from singerlake.spark.stream.wrong_options import RefusedStream
-from singerlake.stores.commit import await_settled, commit_transaction
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.drop_stream import drop_stream
 from singerlake.upkeep.gc.apply import collect_stream
@@ -89,8 +89,6 @@ def commit(lake: Lake, change: Change) -> None:
     assert base is not None
     transaction = Transaction(id=lake.ids(), at=timestamp(lake.clock.now()), change=change)
     outcome = commit_transaction(store, base, transaction, clock=lake.clock)
-    if isinstance(outcome, Pending):
-        outcome = await_settled(store, base, outcome, clock=lake.clock)
     assert isinstance(outcome, Loaded)
 
 

@@ -14,7 +14,7 @@ from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.log import DynamoLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.port import Loaded
 from tests.format.state.test_fold import add, check_log, new_file
 from tests.processes.forked import FORKED
 from tests.stores.dynamodb.dynamo import AMAZONS, Stream, first_state, open_place
@@ -34,7 +34,7 @@ def work(settings: S3Settings, endpoint_url: str, table: str, table_id: str, fol
     dynamo = DynamoTable(table, settings, endpoint_url=endpoint_url, clock=clock)
     place = StreamPlace(storage, "t", "s", clock, random_id)
     store = NumberedStore("dynamodb", DynamoLog(place, dynamo, table_id=table_id), place)
-    state: Loaded | Conflict | Pending = store.load() or store.create(first_state())
+    state: Loaded | Conflict = store.load() or store.create(first_state())
     for number in range(COMMITS):
         assert isinstance(state, Loaded)
         transaction = Transaction(id=random_id(), at="2026", change=add(new_file(f"{name}-{number}")))

@@ -11,7 +11,7 @@ from singerlake.errors import CommitRefusedError, SettingError
 from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Close, RecordRun, RetireFiles
-from singerlake.stores.commit import commit_transaction
+from singerlake.stores.commit import commit_transaction, submit_transaction
 from singerlake.stores.port import Loaded, Pending
 from singerlake.stores.queued.message import LARGEST, read_message
 from singerlake.stores.queued.store import QueuedStore
@@ -33,9 +33,9 @@ def place(request: pytest.FixtureRequest) -> QueuedPlace:
 
 def sent(place: QueuedPlace, store: QueuedStore, base: Loaded, *names: str) -> Pending:
     change = add(*(new_file(name) for name in names))
-    outcome = commit_transaction(store, base, place.inner.transaction(change), clock=place.inner.clock)
-    assert isinstance(outcome, Pending)
-    return outcome
+    commit = submit_transaction(store, base, place.inner.transaction(change), clock=place.inner.clock)
+    assert commit.pending is not None
+    return commit.pending
 
 
 def store_of(place: QueuedPlace) -> QueuedStore:

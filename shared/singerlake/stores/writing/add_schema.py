@@ -16,9 +16,9 @@ from singerlake.format.state.fold import with_schema
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.storage.port import Storage
-from singerlake.stores.commit import await_settled
+from singerlake.stores.commit import commit_once
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
+from singerlake.stores.port import Loaded, ManifestStore, Outdated
 
 _ATTEMPTS = 20
 _LONGEST_WAIT = 1.0
@@ -51,9 +51,9 @@ def add_schema(
         with place.alone("schema", store):
             change = Rebase(manifest=with_schema(manifest, schema, now))
             try:
-                outcome = store.commit(base, Transaction(id=place.ids(), at=now, change=change))
-                if isinstance(outcome, Pending):
-                    outcome = await_settled(store, base, outcome, clock=place.clock)
+                outcome = commit_once(
+                    store, base, Transaction(id=place.ids(), at=now, change=change), clock=place.clock
+                )
             except UnknownOutcomeError as error:
                 unknown, outcome = error, Outdated()
         if isinstance(outcome, Loaded) and outcome.manifest.versions:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from singerlake.clock import Backoff, timestamp
+from singerlake.clock import timestamp
 from singerlake.errors import (
     CommitRefusedError,
     ForeignManifestError,
-    UnknownOutcomeError,
 )
 from singerlake.format import layout
 from singerlake.format.schema_hash import hash_among
@@ -24,17 +22,16 @@ from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction, addition
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Storage
-from singerlake.stores.commit import commit_transaction, refuse_missing
+from singerlake.stores.commit import await_settled, refuse_missing, submit_transaction
 from singerlake.stores.history import no_history, refuse_other_lake, stream_closed, too_old
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import published
 from singerlake.stores.writing.add_schema import add_schema, put_schema
-from singerlake.stores.writing.bounded_map import followed, for_each
+from singerlake.stores.writing.bounded_map import BoundedMap
 from singerlake.stores.writing.locks import CommitLocks
 from singerlake.stores.writing.uploads import Receipt, Upload
 
-_SETTLE_WAIT, _FIRST_POLL, _LONGEST_POLL = 600.0, 0.05, 1.0
 _MOVES = 3
 
 
@@ -134,10 +131,16 @@ class StreamWriter:
         coming = iter(uploads)
         first = next(coming)
         assert first is not None
-        with ExitStack() as held:
-            locks = CommitLocks(self._locks(first.file.version), held)
-            beside = self.sending is not None and not self.place.storage.near
-            sent = self.upload(locks.around(first, coming, beside=beside), locks.wait)
+        locks = CommitLocks(self._locks(first.file.version))
+        with self._uploading(locks.wait) as uploading, locks:
+            if self.sending is not None and not self.place.storage.near:
+                # Another thread prepares it while the locks are taken. It sends no byte before.
+                uploading.begin(first)
+                locks.take()
+            else:
+                locks.take()
+                uploading.begin(first)
+            sent = uploading.all(coming)
             change = addition(
                 tuple(upload.file for upload in sent),
                 {upload.file.version: upload.schema for upload in sent},
@@ -150,12 +153,17 @@ class StreamWriter:
             if receipt.manifest is not None:
                 self.committed(receipt.manifest)
                 # What the locks are for is done, so that they are given back while the files are looked for.
-                self.confirm(change.files, meanwhile=held.close)
+                self.confirm(change.files, meanwhile=locks.give_back)
         return receipt
 
-    def upload(self, uploads: Iterable[Upload | None], ready: Callable[[], object] = lambda: None) -> list[Upload]:
+    def upload(self, uploads: Iterable[Upload | None]) -> list[Upload]:
         """Upload finished files and commit none of them; gives them in their order. ``uploads`` and what this raises
-        are as in ``submit``, ``ready`` is as in ``Storage.upload``."""
+        are as in ``submit``."""
+        with self._uploading() as uploading:
+            return uploading.all(uploads)
+
+    def _uploading(self, ready: Callable[[], object] = lambda: None) -> BoundedMap[Upload]:
+        """What uploads files. ``ready`` is as in ``Storage.upload``."""
         known = self.open().by_id
 
         def send(upload: Upload) -> None:
@@ -164,7 +172,7 @@ class StreamWriter:
             if upload.file.id not in known and upload.spool.exists():
                 self.place.storage.upload(self._key(upload.file), upload.spool, ready)
 
-        return for_each(uploads, send, self.sending)
+        return BoundedMap(send, self.sending)
 
     @property
     def loaded(self) -> Loaded:
@@ -188,8 +196,7 @@ class StreamWriter:
         while self._waiting:
             receipt = self._waiting[0]
             assert self._loaded is not None
-            assert receipt.pending is not None
-            outcome = self.store.settle(self._loaded, receipt.pending)
+            outcome = receipt.commit.look(self._loaded)
             if outcome is None:
                 return False
             if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
@@ -203,19 +210,12 @@ class StreamWriter:
     def settled(self, receipt: Receipt) -> Manifest:
         """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcomeError`` where it takes too
         long."""
-        started = self.place.clock.monotonic()
-        backoff = Backoff(self.place.clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0)
-        while receipt.manifest is None:
-            self.advance()
-            if receipt.manifest is None:
-                if self.place.clock.monotonic() - started > _SETTLE_WAIT:
-                    raise UnknownOutcomeError(
-                        "a stored transaction was not settled in time",
-                        hint="run again; nothing is lost",
-                        tap=self.tap,
-                        stream=self.stream,
-                    )
-                backoff.wait()
+
+        def is_filled() -> bool:
+            return receipt.manifest is not None or self.advance() or receipt.manifest is not None
+
+        await_settled(is_filled, self.place.clock, tap=self.tap, stream=self.stream)
+        assert receipt.manifest is not None
         return receipt.manifest
 
     def finish(self) -> None:
@@ -226,18 +226,18 @@ class StreamWriter:
             self.store.publish(self._loaded, run_ended=True)
 
     def _commit(self, change: Change) -> Receipt:
-        files = change.files if isinstance(change, AddFiles) else ()
         for _ in range(_MOVES):
             transaction = Transaction(id=self.place.ids(), at=timestamp(self.place.clock.now()), change=change)
             assert self._loaded is not None
-            outcome = commit_transaction(self.store, self._loaded, transaction, clock=self.place.clock)
-            if isinstance(outcome, Pending):
-                self._waiting.append(Receipt(files, change, outcome))
+            commit = submit_transaction(self.store, self._loaded, transaction, clock=self.place.clock)
+            outcome = commit.outcome
+            if outcome is None:
+                self._waiting.append(Receipt(change, commit))
                 return self._waiting[-1]
             if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
                 continue
             self._loaded = self._checked(outcome)
-            return Receipt(files, change, manifest=self._loaded.manifest)
+            return Receipt(change, commit, self._loaded.manifest)
         raise stream_closed(self.tap, self.stream, self.store.kind)
 
     def _moved_on(self, loaded: Loaded) -> Loaded:
@@ -275,7 +275,7 @@ class StreamWriter:
         waiting, self._waiting = self._waiting, []
         for receipt in waiting:
             again = self._commit(receipt.change)
-            receipt.manifest, receipt.pending = again.manifest, again.pending
+            receipt.manifest, receipt.commit = again.manifest, again.commit
             if receipt.manifest is None:
                 self._waiting[-1] = receipt
             else:
@@ -300,7 +300,10 @@ class StreamWriter:
             if stored is None or stored.size != file.bytes:
                 missing[self._key(file)] = file
 
-        for_each(followed(files, meanwhile), look, self.sending)
+        with BoundedMap(look, self.sending) as looking:
+            for file in files:
+                looking.begin(file)
+            meanwhile()
         if missing:
             assert self._loaded is not None
             refuse_missing(self.store, self._loaded, missing)
