@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,15 +32,24 @@ from singerlake.stores.atomic.view import StreamView, take_view
 from singerlake.stream import LakeStream
 from singerlake.tables.state.arbitrated import arbitrated
 from singerlake.tables.state.commit import tables as table_names
+from singerlake.tables.state.commit import tables_from
 from singerlake.upkeep.catalogue_file import CatalogueFile
+from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
+from singerlake.upkeep.result import check_now
 from singerlake.upkeep.root_file import RootFile
 from singerlake.work.engine import Engine, Threads
+from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
     from singerlake.tables.read import LakeTable
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.python_api import ProjectedTable
     from singerlake.tables.sql.port import SqlEngine
+    from singerlake.upkeep.drop import DropResult, DropRunResult
+    from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
+    from singerlake.upkeep.progress import Report
+    from singerlake.upkeep.vacuum.vacuum import VacuumResult
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +111,10 @@ class Lake:
     def tables(self) -> list[str]:
         """Names of the tables that runs of ``singerlake project`` made or began."""
         return table_names(self.storage)
+
+    def tables_from(self, tap: str) -> Mapping[str, tuple[str, ...]]:
+        """The names of the tables that are made from each stream of a tap. Raises what storage raises."""
+        return tables_from(self.storage, tap)
 
     def table(self, name: str) -> LakeTable:
         """A table as it is now. Raises ``UnknownNameError`` listing those that are there. Needs
@@ -307,6 +321,163 @@ class Lake:
     def _tell_root(self, manifest: Manifest) -> None:
         self.lake_id(manifest.store)
         self._root.add_tap(manifest.tap)
+
+    def chosen(self, tap: str | None = None, stream: str | None = None) -> list[tuple[str, str]]:
+        """The ``(tap, stream)`` pairs that the names mean: one stream, all of a tap, or all. Raises ``SettingError``
+        where ``stream`` is given without ``tap``, ``UnknownNameError``, which lists what is there."""
+        if tap is None:
+            if stream is not None:
+                raise SettingError(f"stream {stream!r} is given without a tap", hint="give both")
+            return [(name, each) for name in self.taps() for each in self.streams(name)]
+        if stream is not None:
+            self.existing_stream(tap, stream)
+            return [(tap, stream)]
+        return [(tap, each) for each in self.existing_streams(tap)]
+
+    def context(self, tap: str, stream: str) -> StreamContext:
+        """What upkeep of a stream works with. Raises as ``LakeStream.store``."""
+        return self.stream(tap, stream).context()
+
+    def gc(
+        self,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        grace: timedelta = GRACE,
+        orphans: bool = False,
+        keep: int = KEPT,
+        dry_run: bool = False,
+        threads: int = THREADS,
+        progress: Report | None = None,
+    ) -> GcResult:
+        """Delete what no reader can need any more, as ``singerlake gc --delete`` does; with ``dry_run`` only say what
+        would be deleted. It means one stream, all of a tap, or all.
+
+        A file needs at least two runs, a ``grace`` time apart: the first notes that it was replaced, a later one
+        deletes it. ``grace`` must be longer than any read and any pause of a writer. What the policy of a stream says
+        expires first. ``orphans``: retire files that nothing lists, too. ``keep`` is how many transactions of a stream
+        stay. ``threads`` is how many files are read at once.
+
+        A stream that cannot be collected stops no other: it is in ``failed``, or among the ``findings`` where its state
+        cannot be read. Raises ``UnknownNameError``, ``SettingError``, and what storage raises for the lake as a whole.
+
+        Example:
+            >>> result = lake.gc("my-tap", dry_run=True)
+            >>> for one in result.streams:
+            ...     print(one.stream, one.deleted.files, "files would be deleted,", one.waiting.files, "wait")
+            users 0 files would be deleted, 2 wait
+        """
+        from singerlake.upkeep.gc.gc import collect_lake
+
+        return collect_lake(
+            self,
+            tap,
+            stream,
+            grace=grace,
+            orphans=orphans,
+            keep=keep,
+            dry_run=dry_run,
+            threads=threads,
+            progress=progress,
+        )
+
+    def vacuum(
+        self,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        target_bytes: int = TARGET_BYTES,
+        most_waiting: int = MOST_WAITING,
+        dry_run: bool = False,
+        threads: int = THREADS,
+        progress: Report | None = None,
+    ) -> VacuumResult:
+        """Join small neighbouring files into larger ones, as ``singerlake vacuum`` does; with ``dry_run`` only plan to.
+        It means one stream, all of a tap, or all. Messages keep their offsets. The replaced files stay until ``gc``.
+
+        ``target_bytes`` are the most stored bytes of a joined file; files of half that size are left alone.
+        ``most_waiting`` is how many replaced files of a stream may wait for ``gc``; others are joined by a later run.
+        ``threads`` is how many files are made at once.
+
+        A stream whose state cannot be read is among the ``findings`` and stops no other. Raises ``UnknownNameError``,
+        ``SettingError``, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage raises; what was joined
+        until then stays.
+
+        Example:
+            >>> for one in lake.vacuum("my-tap").streams:
+            ...     print(one.stream, one.joined.files, "files joined into", one.into.files)
+            users 2 files joined into 1
+        """
+        from singerlake.upkeep.vacuum.vacuum import vacuum_lake
+
+        return vacuum_lake(
+            self,
+            tap,
+            stream,
+            target_bytes=target_bytes,
+            most_waiting=most_waiting,
+            dry_run=dry_run,
+            threads=threads,
+            progress=progress,
+        )
+
+    def drop(
+        self,
+        tap: str,
+        stream: str | None = None,
+        *,
+        now: bool = False,
+        dry_run: bool = False,
+        progress: Report | None = None,
+    ) -> DropResult:
+        """Drop a tap with all of its streams, or one stream, as ``singerlake drop --delete`` does; with ``dry_run``
+        only say what would be dropped. From then on no reader finds the streams. Their files stay until ``gc`` has run
+        twice, a grace time apart; with ``now`` they go at once, and readers that still read them fail. Tables that were
+        made from the streams stay. ``progress`` counts no bytes.
+
+        A stream that cannot be dropped stops no other: it is in ``failed``. Raises ``UnknownNameError``,
+        ``SettingError`` for ``now`` with ``dry_run``, and what storage raises.
+
+        Example:
+            >>> for one in lake.drop("my-tap", "users", dry_run=True).streams:
+            ...     print(one.stream, one.files.files, "files,", one.records, "records")
+            users 2 files, 2 records
+        """
+        from singerlake.upkeep.drop import drop_streams
+
+        check_now(now, dry_run)
+        return drop_streams(self, tap, stream, now=now, dry_run=dry_run, progress=progress)
+
+    def drop_run(
+        self,
+        tap: str,
+        run: str,
+        stream: str | None = None,
+        *,
+        now: bool = False,
+        dry_run: bool = False,
+        progress: Report | None = None,
+    ) -> DropRunResult:
+        """Drop the messages that one run of a target brought, from all streams of a tap or from one, as ``singerlake
+        drop --run`` does; with ``dry_run`` only say where they are. ``run`` is the id that ``status`` shows. All other
+        messages keep their offsets. ``now`` is that of ``LakeStream.erase``.
+
+        A stream of which they cannot be dropped stops no other: it is in ``failed``. Raises ``UnknownNameError`` for a
+        tap or a stream that is not there, and where no stream holds a message of the run, ``SettingError`` for ``now``
+        with ``dry_run``, and what storage raises."""
+        from singerlake.upkeep.drop import drop_run
+
+        check_now(now, dry_run)
+        return drop_run(self, tap, stream, run, now=now, dry_run=dry_run, progress=progress)
+
+    def gc_batches(self, root: str, *, grace: timedelta = GRACE, dry_run: bool = False) -> BatchGcResult:
+        """Delete the batch files of tap-singerlake below ``root`` that are older than ``grace``, whether or not a
+        target has loaded them; with ``dry_run`` only name them. ``root`` is that of ``batch_config``, and is read with
+        the lake's settings. Raises ``SettingError``, and what storage raises."""
+        from singerlake.upkeep.gc.gc import collect_batches
+
+        storage = open_storage(root, self.settings)
+        return collect_batches(storage, grace=grace, dry_run=dry_run, clock=self.clock, ids=self.ids)
 
     def _names(self, prefix: str) -> list[str]:
         names = (layout.from_segment(folder.rstrip("/")) for folder in self.storage.list_folder(prefix).folders)

@@ -18,6 +18,7 @@ from singerlake.errors import (
     LostStateError,
     MissingFileError,
     SettingError,
+    expected_errors,
 )
 from singerlake.format import layout
 from singerlake.format.extra_fields import Provenance, read_provenance
@@ -33,8 +34,10 @@ from singerlake.singer_file import Block, read_blocks
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
 from singerlake.stores.writing.writer import StreamWriter
+from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.rebuild.caches import use_manifest_store
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
+from singerlake.upkeep.result import check_now
 
 if TYPE_CHECKING:
     import threading
@@ -43,6 +46,11 @@ if TYPE_CHECKING:
 
     from singerlake.lake import Lake
     from singerlake.stores.queued.settings import QueueSettings
+    from singerlake.upkeep.erase.condition import Condition
+    from singerlake.upkeep.erase.erase import EraseResult
+    from singerlake.upkeep.expire.expire import ExpireResult
+    from singerlake.upkeep.progress import Report
+    from singerlake.work.engine import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -342,6 +350,97 @@ class LakeStream:
             lake_id=lake_id,
             sending=None if self.lake.storage.near else sending,
         )
+
+    def erase(
+        self,
+        where: str | Condition,
+        *,
+        now: bool = False,
+        dry_run: bool = False,
+        undeclared: bool = False,
+        engine: Engine | None = None,
+        progress: Report | None = None,
+    ) -> EraseResult:
+        """Erase the records that a condition means, as ``singerlake erase --delete`` does; with ``dry_run`` only say
+        where they are. Every other message keeps its offset. From then on no reader finds the records. The files that
+        held them stay until ``gc`` has run twice, a grace time apart; with ``now`` they go at once, and readers that
+        still read them fail.
+
+        ``where`` is for example ``"email = 'a@b.c'"``, ``"user.id in (1, 2)"`` or ``"id in @FILE"``, with a value on
+        each line of the file. ``undeclared``: it may name a property that no version declares, or have a value of
+        another type. ``engine`` reads and writes the files; None: threads of this process. ``progress`` counts the
+        stored bytes of all files of the stream.
+
+        A file that cannot be read is among the ``findings`` and stays. Raises ``SettingError`` for a condition that is
+        not valid, and for ``now`` with ``dry_run``, ``UnknownNameError``, ``LostStateError``, ``StreamClosedError``,
+        ``TooManyConflictsError``, ``UnknownOutcomeError``, and what storage raises; what was erased until then stays.
+
+        Example:
+            >>> found = lake.stream("my-tap", "users").erase("name = 'Ada'", dry_run=True)
+            >>> print(found.records, "record in", len(found.files), "of", found.looked.files, "files")
+            1 record in 1 of 2 files
+        """
+        from singerlake.upkeep.erase.erase import erase
+        from singerlake.upkeep.erase.where import parse_where
+        from singerlake.upkeep.progress import reporting
+
+        check_now(now, dry_run)
+        condition = parse_where(where) if isinstance(where, str) else where
+        self.lake.existing_stream(self.tap, self.name)
+        with expected_errors(tap=self.tap, stream=self.name):
+            return erase(
+                self.context(),
+                condition,
+                now=now,
+                dry_run=dry_run,
+                undeclared=undeclared,
+                tables_from=self.lake.tables_from,
+                engine=engine,
+                progress=reporting(progress, f"{self.tap}/{self.name}"),
+            )
+
+    def expire(
+        self,
+        *,
+        older_than: str | None = None,
+        keep_versions: int | None = None,
+        before_offset: int | None = None,
+        now: bool = False,
+        dry_run: bool = False,
+    ) -> ExpireResult:
+        """Expire the oldest messages, once, as ``singerlake expire --delete`` does; with ``dry_run`` only say which.
+        Whole files expire, from the first one on; offsets and versions stay as they are, and no reader finds what
+        expired. ``now`` is that of ``erase``.
+
+        Messages expire that are older than ``older_than`` (``"400d"``, ``"12h"``) by their ``time_extracted``, or that
+        came before the first message of the youngest ``keep_versions`` versions; or those before an offset.
+
+        Raises ``SettingError`` for an age that is not valid, for an offset beyond the end, where neither or both kinds
+        are given, and for ``now`` with ``dry_run``; ``UnknownNameError``, ``LostStateError``, ``StreamClosedError``,
+        ``TooManyConflictsError``, ``UnknownOutcomeError``, and what storage raises.
+
+        Example:
+            >>> done = lake.stream("my-tap", "users").expire(before_offset=1)
+            >>> print(done.expired.files, "file expired; the stream begins at offset", done.floor)
+            1 file expired; the stream begins at offset 1
+        """
+        from singerlake.upkeep.expire.expire import expire
+
+        check_now(now, dry_run)
+        self.lake.existing_stream(self.tap, self.name)
+        return expire(
+            self.context(),
+            older_than=older_than,
+            keep_versions=keep_versions,
+            before_offset=before_offset,
+            now=now,
+            dry_run=dry_run,
+        )
+
+    def context(self, kind: str | None = None) -> StreamContext:
+        """What upkeep of this stream works with. ``kind`` and errors are those of ``store``."""
+        lake = self.lake
+        return StreamContext(lake.storage, self.tap, self.name, lake.clock, lake.ids, self.store(kind))
 
     def store(self, kind: str | None = None) -> ManifestStore:
         """The manifest store of that kind for this stream, or (None) the one that keeps it. Raises ``SettingError``."""

@@ -12,11 +12,11 @@ from singerlake.errors import LineageChangedError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.tables.state.commit import load
 from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.defaults import TARGET_BYTES
 from singerlake.upkeep.gc.apply import collect_stream
 from singerlake.upkeep.migrate import migrate_stream
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.upkeep.vacuum.apply import vacuum_stream
-from singerlake.upkeep.vacuum.plan import TARGET_BYTES
 from tests.fakes import FakeClock
 from tests.storage.memory import Step
 from tests.tables.tables import STREAM, TABLE, TAP, capture, run_and_check, runner_of, small_sizes

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from singerlake.errors import ConfigurationError, SingerlakeError
+
+if TYPE_CHECKING:
+    from singerlake.upkeep.verify.findings import Finding
 
 USAGE, FAILED = 2, 1
 
 
-def exit_code(errors: Iterable[SingerlakeError]) -> int:
-    """0 without errors; 2 where settings or permissions have to be mended; otherwise 1."""
-    return max((USAGE if isinstance(error, ConfigurationError) else FAILED for error in errors), default=0)
+def exit_code(errors: Iterable[SingerlakeError], findings: Iterable[Finding] = ()) -> int:
+    """0 without errors; 2 where settings or permissions have to be mended; otherwise 1, as where findings are
+    problems."""
+    failed = max((USAGE if isinstance(error, ConfigurationError) else FAILED for error in errors), default=0)
+    return failed or (FAILED if any(finding.problem for finding in findings) else 0)

@@ -13,9 +13,6 @@ from singerlake.cli.output import be_quiet, write_json
 from singerlake.errors import LakeError, SettingError
 from singerlake.lake import Lake
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
-from singerlake.stores.port import ManifestStore
-from singerlake.stream import LakeStream
-from singerlake.upkeep.context import StreamContext
 
 PREFIX = "SINGERLAKE"
 """Of environment variables: ``SINGERLAKE_LAKE_ROOT``, ``SINGERLAKE_S3_ENDPOINT_URL``, ... as Meltano sets them."""
@@ -41,6 +38,10 @@ def with_lake(
         if words:
             lake_root, named = _split(lake_root, words)
             arguments |= named
+        # With gc's --batches neither of them goes, which gc says.
+        of_no_tap = arguments.get("stream") is not None and arguments.get("tap", "") is None
+        if of_no_tap and not arguments.get("batches"):
+            raise click.UsageError("--stream needs --tap")
         if lake_root is None:
             raise click.UsageError(f"no lake is named; give LAKE, or set ${variable('lake_root')}")
         config = settings_in(arguments)
@@ -129,26 +130,9 @@ json_option = click.option(
 )
 
 
-def chosen_streams(lake: Lake, tap: str | None, stream: str | None) -> list[tuple[str, str]]:
-    """The ``(tap, stream)`` pairs that ``--tap`` and ``--stream`` mean. Raises ``UnknownNameError``."""
-    if stream is not None and tap is None:
-        raise click.UsageError("--stream needs --tap")
-    if tap is not None and stream is not None:
-        lake.existing_stream(tap, stream)
-        return [(tap, stream)]
-    return [(name, each) for name in chosen_taps(lake, tap) for each in lake.streams(name)]
-
-
 def chosen_taps(lake: Lake, tap: str | None) -> list[str]:
     """The taps that ``--tap`` means. Raises ``UnknownNameError``."""
     if tap is None:
         return lake.taps()
-    if tap not in lake.taps():
-        lake.existing_stream(tap, tap)
+    lake.existing_streams(tap)
     return [tap]
-
-
-def context_of(stream: LakeStream, store: ManifestStore) -> StreamContext:
-    """What maintenance of a stream works with, whose state ``store`` keeps."""
-    lake = stream.lake
-    return StreamContext(lake.storage, stream.tap, stream.name, lake.clock, lake.ids, store)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import islice
+from typing import Any
 
 import click
 import msgspec
@@ -33,9 +34,12 @@ from singerlake.humanize import second as second
 from singerlake.humanize import shown as shown
 from singerlake.humanize import size as size
 from singerlake.upkeep.file_count import NONE, Tally
-from singerlake.upkeep.progress import UNSEEN, Progress
+from singerlake.upkeep.progress import Report
 from singerlake.upkeep.verify.findings import Finding
 
+UNTIL_COLLECTED = "until 'singerlake gc --delete' has run twice, a grace time apart"
+_SHOWN = 20
+"""Lines of a list of keys; ``--json`` has all."""
 _ENDLESS = 100_000
 _NARROWEST = 8
 
@@ -67,13 +71,7 @@ def say_error(ctx: click.Context, error: SingerlakeError) -> None:
     """What ended a command: a line on standard error, and on standard output ``{"error": ...}`` with ``--json``."""
     click.echo(f"error: {shown(str(error))}", err=True)
     if ctx.meta.get(_JSON):
-        say_json({"error": error_json(error)})
-
-
-def error_json(error: SingerlakeError) -> dict[str, Any]:
-    """An error as commands write it with ``--json``; ``kind`` stays as it is when messages change."""
-    context = {key: str(value) for key, value in error.context.items()}
-    return {"kind": error.kind, "message": error.message, "hint": error.hint, "context": context}
+        say_json({"error": error})
 
 
 def say(line: str, *, problem: bool = False) -> None:
@@ -84,12 +82,28 @@ def say(line: str, *, problem: bool = False) -> None:
 
 def say_json(value: Any) -> None:
     """One JSON document on standard output, in ASCII, which takes any name on any terminal."""
-    click.echo(json.dumps(msgspec.to_builtins(value), indent=2))
+    click.echo(json.dumps(json_of(value), indent=2))
 
 
 def say_json_line(value: Any) -> None:
     """One of several JSON documents on standard output, each a line."""
-    click.echo(json.dumps(msgspec.to_builtins(value)))
+    click.echo(json.dumps(json_of(value)))
+
+
+def json_of(value: Any) -> Any:
+    """A result as commands write it with ``--json``: its fields in their order, but for those that are ``FOR_PYTHON``.
+    Of an error the ``kind`` stays as it is when messages change."""
+    if isinstance(value, SingerlakeError):
+        context = {key: str(each) for key, each in value.context.items()}
+        return {"kind": value.kind, "message": value.message, "hint": value.hint, "context": context}
+    if is_dataclass(value):
+        shown = (field.name for field in fields(value) if field.metadata.get("json", True))
+        return {name: json_of(getattr(value, name)) for name in shown}
+    if isinstance(value, Mapping):
+        return {key: json_of(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_of(each) for each in value]
+    return msgspec.to_builtins(value)
 
 
 def say_findings(findings: Iterable[Finding]) -> None:
@@ -97,6 +111,15 @@ def say_findings(findings: Iterable[Finding]) -> None:
     for finding in findings:
         mark = "" if finding.problem else "note: "
         say(f"{mark}{finding.kind}: {shown(finding.key)}: {shown(finding.message)}", problem=finding.problem)
+
+
+def first_of(keys: Iterable[str], indent: str = "  ") -> Iterator[str]:
+    """A line for each of the first keys, and one that says how many more there are."""
+    left = iter(keys)
+    for key in islice(left, _SHOWN):
+        yield f"{indent}{shown(key)}"
+    if more := sum(1 for _ in left):
+        yield f"{indent}and {more:,} more, which --json names"
 
 
 def files(all: Tally, attached: Tally = NONE) -> str:
@@ -108,11 +131,6 @@ def files(all: Tally, attached: Tally = NONE) -> str:
 
 def _files(count: Tally, noun: str) -> str:
     return f"{counted(count.files, noun)} ({size(count.bytes)})"
-
-
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding as commands write it with ``--json``."""
-    return asdict(finding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +165,6 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: 
         click.echo(caption)
 
 
-class Start(Protocol):
-    """Makes a task for a label; ``unit`` is what it counts."""
-
-    def __call__(self, label: str, *, unit: str = "bytes") -> Progress: ...
-
-
 class _DoneColumn(ProgressColumn):
     """How much of a task is done: bytes as such, everything else by its number."""
 
@@ -166,32 +178,27 @@ class _DoneColumn(ProgressColumn):
 
 
 @contextmanager
-def progress() -> Iterator[Start]:
-    """A progress display on standard error while the block runs, if that is a terminal and the command not quiet; makes
-    a task for a label."""
+def progress(unit: str = "bytes") -> Iterator[Report | None]:
+    """What a method takes as its ``progress`` while the block runs: a display on standard error of what is worked on,
+    counted in ``unit``. None where that is no terminal or the command is quiet."""
+    if not sys.stderr.isatty() or is_quiet():
+        # Before rich 14.3 a display that is disabled ends with an empty line all the same.
+        yield None
+        return
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         _DoneColumn(),
         TimeRemainingColumn(),
     )
-    seen = sys.stderr.isatty() and not is_quiet()
-    display = Display(*columns, console=Console(stderr=True), transient=True, disable=not seen)
-    # Before rich 14.3 a display that is disabled ends with an empty line all the same.
-    with display if seen else nullcontext():
-        tasks: list[TaskID] = []
+    with Display(*columns, console=Console(stderr=True), transient=True) as display:
+        tasks: dict[str, TaskID] = {}
 
-        def start(label: str, *, unit: str = "bytes") -> Progress:
-            for task in tasks:
-                display.update(task, visible=False)
-            if not seen:
-                return UNSEEN
-            task = display.add_task(shown(label), total=None, unit=unit)
-            tasks.append(task)
-            return Progress(
-                seen=True,
-                sized=lambda total: display.reset(task, total=total),
-                advance=lambda count: display.advance(task, count),
-            )
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                while tasks:
+                    display.remove_task(tasks.popitem()[1])
+                tasks[name] = display.add_task(shown(name), total=None, unit=unit)
+            display.update(tasks[name], completed=done, total=total)
 
-        yield start
+        yield report

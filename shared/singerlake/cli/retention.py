@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from singerlake.errors import SettingError
-from singerlake.format.metadata.retention import Retention, Rule, WrongRetention, age_of
+from singerlake.format.metadata.retention import Rule, WrongRetention, age_of
 
 
 def retention_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a command take both; ``retention_from`` says what they mean."""
+    """Let a command take both."""
     older = click.option(
         "--older-than", metavar="AGE", help="Expire messages older than this, as 400d, 12h; by their time_extracted."
     )
@@ -23,15 +23,6 @@ def retention_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Expire what came before the first message of the youngest N versions.",
     )
     return older(versions(command))
-
-
-def retention_from(older_than: str | None, keep_versions: int | None) -> Retention | None:
-    """What the two options say; None where neither is given. Raises ``SettingError``."""
-    if older_than is None and keep_versions is None:
-        return None
-    if older_than is not None:
-        age_of(older_than)
-    return Retention(older_than=older_than, keep_versions=keep_versions)
 
 
 def in_words(rule: Rule) -> str:

@@ -1,10 +1,15 @@
-"""What all maintenance of one stream works with."""
+"""What all upkeep works with: of one stream, and of a lake."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from singerlake.clock import Clock, IdSource
 from singerlake.errors import LostStateError
+from singerlake.format.metadata.root import RootMetadata
+from singerlake.storage.port import Storage
 from singerlake.stores.history import stream_closed
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
@@ -45,3 +50,32 @@ class StreamContext(StreamPlace):
         if stored is None:
             return False
         return read_manifest(stored.body, key=self.manifest_key, storage=self.storage).closed == self.store.kind
+
+
+class LakeContext(Protocol):
+    """A lake as upkeep of many streams sees it; ``singerlake.Lake`` is one."""
+
+    @property
+    def storage(self) -> Storage: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def ids(self) -> IdSource: ...
+
+    def root_metadata(self) -> RootMetadata | None:
+        """What ``singerlake.json`` or its copy says. Raises ``LakeError``."""
+        ...
+
+    def chosen(self, tap: str | None, stream: str | None) -> list[tuple[str, str]]:
+        """The ``(tap, stream)`` pairs that the names mean. Raises ``SettingError``, ``UnknownNameError``."""
+        ...
+
+    def tables_from(self, tap: str) -> Mapping[str, tuple[str, ...]]:
+        """The names of the tables that are made from each stream of a tap. Raises what storage raises."""
+        ...
+
+    def context(self, tap: str, stream: str) -> StreamContext:
+        """What upkeep of a stream works with. Raises what opening its manifest store raises."""
+        ...

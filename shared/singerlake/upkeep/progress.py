@@ -1,4 +1,4 @@
-"""Who is told how far a long work is."""
+"""How far a long work is."""
 
 from __future__ import annotations
 
@@ -23,3 +23,29 @@ class Progress:
 
 UNSEEN = Progress()
 """Nobody looks."""
+
+Report = Callable[[str, int, int | None], object]
+"""What users give as ``progress``. It is called with the name of what is worked on, how much of it is done, and how
+much there is, None where that is not known yet; both in stored bytes, unless a docstring names another unit. It is
+called on the caller's thread. What it raises ends the work."""
+
+
+def reporting(report: Report | None, name: str) -> Progress:
+    """The progress of one work that begins now and is called ``name``."""
+    if report is None:
+        return UNSEEN
+    done: int = 0
+    total: int | None = None
+
+    def sized(count: int) -> None:
+        nonlocal done, total
+        done, total = 0, count
+        report(name, done, total)
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        report(name, done, total)
+
+    report(name, done, total)
+    return Progress(True, sized, advance)

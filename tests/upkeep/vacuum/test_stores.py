@@ -14,9 +14,9 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Close, RetireFiles
 from singerlake.stores.port import Loaded
+from singerlake.upkeep.defaults import TARGET_BYTES
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.upkeep.vacuum.apply import Vacuumed, vacuum_stream
-from singerlake.upkeep.vacuum.plan import TARGET_BYTES
 from singerlake.upkeep.verify.verify import verify_stream
 from tests.lakes import build_stream
 from tests.storage.memory import Step

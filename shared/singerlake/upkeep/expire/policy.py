@@ -9,7 +9,7 @@ import msgspec
 from singerlake.errors import LostStateError
 from singerlake.format import layout
 from singerlake.format.metadata import root
-from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, with_rule
+from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, age_of, with_rule
 from singerlake.storage.port import Storage, Stored
 from singerlake.upkeep.root_copy import replace_root
 from singerlake.upkeep.verify.findings import Finding
@@ -42,6 +42,15 @@ def _odd(tap: str, stream: str, rule: Rule) -> Finding | None:
         why = f"has keep_versions {rule.keep_versions}, by which nothing expires"
         return Finding("root", key, f"{said} {why}; {hint}", problem=False)
     return None
+
+
+def rule_of(older_than: str | None, keep_versions: int | None) -> Retention | None:
+    """What the two say; None where neither is given. Raises ``SettingError``."""
+    if older_than is None and keep_versions is None:
+        return None
+    if older_than is not None:
+        age_of(older_than)
+    return Retention(older_than=older_than, keep_versions=keep_versions)
 
 
 def set_retention(storage: Storage, tap: str, stream: str, retention: Retention | None) -> bool:

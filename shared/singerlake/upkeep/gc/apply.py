@@ -30,14 +30,13 @@ from singerlake.stores.publish import publish_manifest, published
 from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.commit_change import commit_change
 from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.defaults import GRACE
 from singerlake.upkeep.file_count import NONE, Tally, tally
 from singerlake.upkeep.gc.plan import CollectionPlan, Garbage, attached_among, id_in, make_plan
 from singerlake.upkeep.progress import UNSEEN, Progress
 from singerlake.upkeep.verify.findings import Finding, Kind
 from singerlake.work.parallel import THREADS, in_parallel
 
-GRACE = timedelta(days=7)
-"""How long each step waits: longer than any reader reads on from a state it loaded, or a writer stands still."""
 _STEPS = ("shown", "deleted")
 """Of collection: each takes one more run of it. Nothing is forgotten at once: a writer whose commit got no answer finds
 its file among the retired ones, and does not list it again."""

@@ -27,10 +27,11 @@ from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.commit_change import Commits
 from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.defaults import MOST_WAITING
 from singerlake.upkeep.file_count import NONE, Tally
 from singerlake.upkeep.progress import UNSEEN, Progress
 from singerlake.upkeep.vacuum.join import Differs, FileHead, Join, alike, checked, join, read_head
-from singerlake.upkeep.vacuum.plan import MOST_WAITING, VacuumPlan, make_plan
+from singerlake.upkeep.vacuum.plan import VacuumPlan, make_plan
 from singerlake.upkeep.verify.findings import Finding
 from singerlake.work.parallel import THREADS, in_parallel
 

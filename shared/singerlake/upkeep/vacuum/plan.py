@@ -16,13 +16,8 @@ from itertools import accumulate, chain, groupby, takewhile
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.upkeep.file_count import NONE, Tally, tally
 
-TARGET_BYTES = 128 << 20
-"""The most bytes of a target's own files by default."""
 MOST_FILES = 10_000
 """Files in one run, so that the transaction that replaces them, and what the new file says of them, stay small."""
-MOST_WAITING = 250_000
-"""Replaced files that a state lists by default until a collector has deleted them. Everybody who opens the stream reads
-some 190 bytes of each: with these, ``ls`` takes 200 MB of memory."""
 _WORTH = 2
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from singerlake.cli import erasing
 from singerlake.errors import StorageUnavailableError
 from singerlake.lake import Lake
 from target_singerlake.target import TargetSingerlake
@@ -103,7 +102,7 @@ def test_a_damaged_file_is_reported_and_the_other_stream_is_done(run: Run, root:
     assert ids(root, "b") == []
 
 
-@pytest.mark.parametrize("step", ["record_run", "tables_from"])
+@pytest.mark.parametrize("step", ["upkeep.erase.erase.record_run", "lake.tables_from"])
 @pytest.mark.parametrize("error", [StorageUnavailableError("storage is away"), OSError("a library failed")])
 def test_what_fails_behind_the_drop_does_not_make_it_undone(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception
@@ -113,7 +112,7 @@ def test_what_fails_behind_the_drop_does_not_make_it_undone(
 
     bad = capture(root, 0, "a", "b")
     with monkeypatch.context() as patch:
-        patch.setattr(erasing, step, away)
+        patch.setattr(f"singerlake.{step}", away)
         shown = run("drop", root, "--tap", "t", "--stream", "b", "--run", bad)
         result = run("drop", root, "--tap", "t", "--stream", "a", "--run", bad, "--delete")
         told = json.loads(run("drop", root, "--tap", "t", "--stream", "b", "--run", bad, "--delete", "--json").stdout)
@@ -121,7 +120,7 @@ def test_what_fails_behind_the_drop_does_not_make_it_undone(
     assert "t/a: dropped, at least in part, and then failed: " in result.stdout
     assert "not dropped" not in result.stdout
     assert [(each["stream"], each["dropped"]) for each in told["failed"]] == [("b", True)]
-    assert ("t/b: not dropped: " in shown.stdout) == (step == "tables_from")
+    assert ("t/b: not dropped: " in shown.stdout) == (step == "lake.tables_from")
     assert (ids(root, "a"), ids(root, "b")) == ([], [])
 
 

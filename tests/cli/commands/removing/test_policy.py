@@ -385,7 +385,7 @@ def test_an_expiry_is_noted_though_the_collection_behind_it_fails(
 
     lake = aged(root, 500, 10)
     run("policy", "set", root, "--tap", "t", "--older-than", "400d")
-    monkeypatch.setattr("singerlake.cli.commands.upkeep.gc.collect_stream", away)
+    monkeypatch.setattr("singerlake.upkeep.gc.gc.collect_stream", away)
     result = run("gc", root, "--delete")
     assert (result.exit_code, "t/s: not collected: storage is away" in result.stdout) == (1, True)
     assert lake.stream("t", "s").snapshot().floor == 2

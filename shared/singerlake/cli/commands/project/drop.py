@@ -8,7 +8,7 @@ from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
-from singerlake.cli.output import counted, error_json, say, say_json, shown, size
+from singerlake.cli.output import counted, say, say_json, shown, size
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.tables.maintain.drop import DropPlan, plan_drop
 from singerlake.tables.maintain.drop import drop as drop_table
@@ -47,7 +47,7 @@ def drop(ctx: click.Context, project: Project, delete: bool, as_json: bool) -> N
             "tables": [
                 {"table": each.table, "rows": each.rows, "keys": each.keys, "bytes": each.bytes} for each in done
             ],
-            "failed": [{"table": name, "error": error_json(why)} for name, why in failed.items()],
+            "failed": [{"table": name, "error": why} for name, why in failed.items()],
         }
         say_json(report)
     else:

@@ -12,7 +12,7 @@ import click
 from singerlake.cli.commands.project.options import Project
 from singerlake.cli.commands.project.report import say_error_of, say_made, table_json
 from singerlake.cli.durations import duration
-from singerlake.cli.output import counted, error_json, say, say_json_line, shown
+from singerlake.cli.output import counted, say, say_json_line, shown
 from singerlake.errors import SingerlakeError, UnexpectedError
 from singerlake.tables.declaration.streams import Resolved
 from singerlake.tables.run.follow import Follower
@@ -70,7 +70,7 @@ def follow_tables(
 
     def told_look(error: SingerlakeError, wait: float) -> None:
         if as_json:
-            say_json_line({"table": None, "status": "failed", "error": error_json(error), "retry_in": wait})
+            say_json_line({"table": None, "status": "failed", "error": error, "retry_in": wait})
         else:
             say(f"failed ({error.kind}): {shown(str(error))}{_again(wait)}", problem=True)
 

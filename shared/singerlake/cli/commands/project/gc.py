@@ -12,12 +12,12 @@ from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
-from singerlake.cli.output import counted, error_json, say, say_json, shown, size
+from singerlake.cli.output import counted, say, say_json, shown, size
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.storage.probe import storage_time
 from singerlake.tables.maintain.collect import TableCollection, collect_table, plan_collection
 from singerlake.tables.state.keys import table_prefix
-from singerlake.upkeep.gc.apply import GRACE
+from singerlake.upkeep.defaults import GRACE
 
 
 @click.command(short_help="Delete files that tables replaced or never listed, after a grace time.")
@@ -62,7 +62,7 @@ def gc(ctx: click.Context, project: Project, delete: bool, grace: timedelta, as_
             "lake": lake.storage.url,
             "dry_run": not delete,
             "tables": [_json(each) for each in done],
-            "failed": [{"table": name, "error": error_json(why)} for name, why in failed.items()],
+            "failed": [{"table": name, "error": why} for name, why in failed.items()],
         }
         say_json(report)
     else:

@@ -10,7 +10,7 @@ import msgspec
 
 from singerlake.cli.commands.project.options import Project
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.output import counted, error_json, say, say_json, shown, size
+from singerlake.cli.output import counted, say, say_json, shown, size
 from singerlake.errors import SingerlakeError
 from singerlake.tables.declaration.streams import Unresolved
 from singerlake.tables.run.many_tables import plan_tables
@@ -179,7 +179,7 @@ def table_json(result: TableResult) -> dict[str, Any]:
         "rows": None if state is None else state.rows,
         "files": None if state is None else len(state.files),
         "bytes": None if state is None else state.bytes,
-        "error": None if result.error is None else error_json(result.error),
+        "error": None if result.error is None else result.error,
     }
 
 

@@ -18,6 +18,7 @@ from singerlake.tables.run.many_tables import run_tables
 from singerlake.tables.run.plan import TablePlan
 from singerlake.tables.run.results import TableResult
 from singerlake.tables.sql.plan import SqlPlan
+from singerlake.upkeep.progress import reporting
 
 
 @click.command(short_help="Bring tables up to their streams.")
@@ -53,10 +54,10 @@ def run(
         runner = project.lake.table_runner(opened, opened.sql, storage=project.lake.tables_storage())
 
         def run_all(tables: list[Resolved]) -> Iterator[TableResult]:
-            with progress() as start:
+            with progress() as report:
 
                 def began(plan: TablePlan | SqlPlan) -> None:
-                    opened.bar = start(plan.declaration.name)
+                    opened.bar = reporting(report, plan.declaration.name)
 
                 yield from run_tables(
                     runner,

@@ -12,11 +12,12 @@ from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
-from singerlake.cli.output import counted, error_json, progress, say, say_json, shown, size
+from singerlake.cli.output import counted, progress, say, say_json, shown, size
 from singerlake.errors import ExpiredMessagesError, SingerlakeError, expected_errors
 from singerlake.tables.maintain.verify import TableFinding, verify_files, verify_log, verify_rows
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.model import TableState
+from singerlake.upkeep.progress import reporting
 
 
 @click.command(short_help="Check that tables' files are whole; with --deep, that their rows are what raw says.")
@@ -40,9 +41,9 @@ def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoi
     failed: dict[str, SingerlakeError] = {}
     with ExitStack() as held:
         opened = Engines(engines, project.lake, held)
-        start = held.enter_context(progress())
+        report = held.enter_context(progress())
         for name in project.made():
-            opened.bar = start(name)
+            opened.bar = reporting(report, name)
             try:
                 with expected_errors(table=name):
                     found = load(project.lake.storage, name)
@@ -62,15 +63,15 @@ def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoi
             except SingerlakeError as error:
                 failed[name] = error
     if as_json:
-        report = {
+        result = {
             "lake": project.lake.storage.url,
             "deep": deep,
             "tables": [{"table": state.table, "rows": state.rows, "files": len(state.files)} for state in checked],
             "not_compared": list(uncompared),
             "findings": [asdict(each) for each in findings],
-            "failed": [{"table": name, "error": error_json(why)} for name, why in failed.items()],
+            "failed": [{"table": name, "error": why} for name, why in failed.items()],
         }
-        say_json(report)
+        say_json(result)
     else:
         for each in findings:
             say(f"{shown(each.table)}: {shown(each.key or 'rows')}: {shown(each.what)}", problem=True)

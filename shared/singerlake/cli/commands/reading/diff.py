@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, say, say_json, shown
 from singerlake.errors import SettingError
 from singerlake.format.state import selection
@@ -32,7 +32,7 @@ def diff(
     Exits with 1 if the second is not compatible with the first: if a property is gone or holds values that it did not
     hold before, or if the keys changed. --tap and --stream may be left out if the lake has only one stream.
     """
-    pairs = chosen_streams(lake, tap, stream)
+    pairs = lake.chosen(tap, stream)
     if len(pairs) != 1:
         raise SettingError(
             f"diff compares versions of one stream, and {counted(len(pairs), 'stream')} match",

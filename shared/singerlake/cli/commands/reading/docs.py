@@ -12,6 +12,7 @@ from singerlake.cli.options import json_option, quiet_option, with_lake
 from singerlake.cli.output import counted, progress, say, say_json, shown
 from singerlake.lake import Lake
 from singerlake.site.build import Built, build
+from singerlake.upkeep.progress import reporting
 from singerlake.work.parallel import THREADS
 
 _SAMPLES = 5
@@ -62,8 +63,7 @@ def build_command(
     Reads the manifests and the states of tables. Of the data files it reads only the samples that --samples asks for.
     Exits with 1 if a stream or a table cannot be read: its page says why, and the others are there.
     """
-    with progress() as start:
-        bar = start("streams", unit="streams")
+    with progress("streams") as report:
         built = build(
             lake,
             output,
@@ -71,7 +71,7 @@ def build_command(
             samples=samples,
             beside=beside,
             threads=threads,
-            progress=bar,
+            progress=reporting(report, "streams"),
         )
     if as_json:
         say_json(_json(lake, output, built))

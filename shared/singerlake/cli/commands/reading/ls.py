@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.options import chosen_streams, chosen_taps, json_option, tap_option, with_lake
+from singerlake.cli.options import chosen_taps, json_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, minute, say_json, second, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
@@ -58,7 +58,7 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, commits: bool, every: bo
     if commits:
         _list_commits(lake, {name: lake.commits(name, aborted=every) for name in chosen_taps(lake, tap)}, as_json)
         return
-    pairs = chosen_streams(lake, tap, None)
+    pairs = lake.chosen(tap, None)
     for odd in odd_rules(lake.root_metadata(), dict.fromkeys(name for name, _ in pairs)):
         if odd.problem:
             logger.warning("%s: %s", odd.key, shown(odd.message))

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
-from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, checks_in_short, counted, say, say_json, second, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError, SingerlakeError, expected_errors
@@ -93,9 +93,7 @@ def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, 
     with a new version that no ACTIVATE_VERSION followed. Exits with 1 if a stream's manifest or a table's state is
     missing or cannot be read.
     """
-    statuses = list(
-        in_parallel(lambda pair: _looked_at(lake, *pair), chosen_streams(lake, tap, stream), threads=THREADS)
-    )
+    statuses = list(in_parallel(lambda pair: _looked_at(lake, *pair), lake.chosen(tap, stream), threads=THREADS))
     signs = last_signs(each.manifest for each in statuses if each.manifest)
     now = lake.clock.now()
     tracked = {(each.tap, each.stream): _runs(each, signs, now, runs) for each in statuses}

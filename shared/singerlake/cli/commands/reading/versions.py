@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, finding_json, minute, say_findings, say_json, shown, size, table
+from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import Column, counted, minute, say_findings, say_json, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError
 from singerlake.lake import Lake
@@ -55,7 +55,7 @@ def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None
     mean the same messages, the floor, which is the oldest offset that did not expire, and the offset after the last
     message. Exits with 1 if a stream's manifest is missing or cannot be read.
     """
-    pairs = chosen_streams(lake, tap, stream)
+    pairs = lake.chosen(tap, stream)
     read = list(in_parallel(lambda pair: (pair, *_looked_at(lake, *pair)), pairs, threads=THREADS))
     findings = [finding for *_, finding in read if finding is not None]
     if as_json:
@@ -70,7 +70,7 @@ def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None
             }
             for (tap, name), state, _ in read
         ]
-        said = [finding_json(finding) for finding in findings]
+        said = findings
         say_json({"lake": lake.storage.url, "streams": streams, "findings": said})
     else:
         rows = [(*pair, *_row(version)) for pair, state, _ in read if state for version in state.versions]

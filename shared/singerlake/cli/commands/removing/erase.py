@@ -6,14 +6,14 @@ from functools import partial
 
 import click
 
-from singerlake.cli.conditions import parse_where, undeclared_option
+from singerlake.cli.conditions import undeclared_option
 from singerlake.cli.engines import engine_options, reader
-from singerlake.cli.erasing import as_json as erasure_json
-from singerlake.cli.erasing import erase_from, failure, told
+from singerlake.cli.erasing import failure, told
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option, with_lake
-from singerlake.cli.output import progress, say, say_findings, say_json
+from singerlake.cli.output import json_of, progress, say, say_findings, say_json
 from singerlake.lake import Lake
+from singerlake.upkeep.erase.where import parse_where
 
 WHERE = 'Which records: "email = \'a@b.c\'", "user.id in (1, 2)", "id in @FILE" with a value on each line.'
 
@@ -57,26 +57,16 @@ def erase(
     if now and not delete:
         raise click.UsageError("--now needs --delete")
     condition = parse_where(where, "--where")
-    with reader(engine, lake, threads) as reads, progress() as start:
-        bar = start(f"{tap}/{stream}")
-        one = erase_from(
-            lake,
-            tap,
-            stream,
-            condition,
-            delete=delete,
-            now=now,
-            undeclared=undeclared,
-            engine=reads,
-            progress=bar,
+    with reader(engine, lake, threads) as reads, progress() as report:
+        one = lake.stream(tap, stream).erase(
+            condition, now=now, dry_run=not delete, undeclared=undeclared, engine=reads, progress=report
         )
     if as_json:
-        say_json({"lake": lake.storage.url, "dry_run": not delete, **erasure_json(one)})
+        say_json({"lake": lake.storage.url, "dry_run": one.dry_run, **json_of(one)})
     else:
         for line in told(one):
             say(line)
-        if one.failed is not None:
+        if one.error is not None:
             say(failure(one), problem=True)
         say_findings(one.findings)
-    found = any(finding.problem for finding in one.findings)
-    ctx.exit(exit_code([one.failed] if one.failed else []) or (1 if found else 0))
+    ctx.exit(exit_code([one.error] if one.error else [], one.findings))

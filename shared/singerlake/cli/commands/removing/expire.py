@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 import click
 
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import context_of, json_option, quiet_option, with_lake
-from singerlake.cli.output import (
-    counted,
-    error_json,
-    files,
-    finding_json,
-    say,
-    say_findings,
-    say_json,
-    shown,
-)
-from singerlake.cli.retention import retention_from, retention_options
-from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.cli.options import json_option, quiet_option, with_lake
+from singerlake.cli.output import UNTIL_COLLECTED, counted, files, first_of, json_of, say, say_findings, say_json, shown
+from singerlake.cli.retention import retention_options
 from singerlake.lake import Lake
-from singerlake.storage.probe import storage_time
-from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
-from singerlake.upkeep.file_count import NONE, Tally
-from singerlake.upkeep.gc.apply import Collected, collect_now
-from singerlake.upkeep.record_run import record_run
-from singerlake.upkeep.verify.findings import Finding
-
-_SHOWN = 20
+from singerlake.upkeep.expire.expire import ExpireResult
+from singerlake.upkeep.file_count import Tally
 
 
 @click.command(short_help="Expire the oldest messages of a stream; gc deletes their files after a grace time.")
@@ -65,43 +47,28 @@ def expire(
     """
     if now and not delete:
         raise click.UsageError("--now needs --delete")
-    retention = retention_from(older_than, keep_versions)
-    if (retention is None) == (before_offset is None):
+    if (older_than is None and keep_versions is None) == (before_offset is None):
         raise click.UsageError("give --older-than or --keep-versions or both, or --before-offset alone")
-    there, started = lake.existing_stream(tap, stream), lake.clock.now()
-    context = context_of(there, there.store())
-    findings: list[Finding] = []
-    collected, failed = None, None
-    with expected_errors(tap=tap, stream=stream):
-        moment = storage_time(lake.storage, ids=lake.ids) if delete else lake.clock.now()
-        cut = Cut(before=before_offset, retention=retention, now=moment)
-        done = expire_messages(context, cut, dry_run=not delete)
-    if delete and done.files.files:
-        record_run(context, "expire", done.files, records=done.records, started=started)
-    if now:
-        try:
-            collected = collect_now(context, frozenset(done.ids))
-            findings += collected.findings
-        except SingerlakeError as error:
-            # What expired has expired.
-            failed = error
+    done = lake.stream(tap, stream).expire(
+        older_than=older_than, keep_versions=keep_versions, before_offset=before_offset, now=now, dry_run=not delete
+    )
     if as_json:
-        say_json(_json(lake, tap, stream, done, collected, findings, failed, delete))
+        say_json({"lake": lake.storage.url, "dry_run": done.dry_run, **json_of(done)})
     else:
-        for line in _told(tap, stream, done, collected, delete, now):
+        for line in _told(done):
             say(line)
-        if failed is not None:
-            say(f"{shown(tap)}/{shown(stream)}: expired, and then failed: {shown(str(failed))}", problem=True)
-        say_findings(findings)
-    ctx.exit(exit_code([failed] if failed else []) or (1 if any(finding.problem for finding in findings) else 0))
+        if done.error is not None:
+            say(f"{shown(tap)}/{shown(stream)}: expired, and then failed: {shown(str(done.error))}", problem=True)
+        say_findings(done.findings)
+    ctx.exit(exit_code([done.error] if done.error else [], done.findings))
 
 
-def told(expired: Expired, *, delete: bool) -> str:
+def told(expired: Tally, attached: Tally, records: int, floor: int, *, delete: bool) -> str:
     """What expired, or would, in a few words."""
     would = "expired" if delete else "would expire"
-    gone = files(expired.files + expired.attached, expired.attached)
     begins = "begins" if delete else "would begin"
-    return f"{gone} {would}, {counted(expired.records, 'record')}; the stream {begins} at offset {expired.floor:,}"
+    gone = files(expired + attached, attached)
+    return f"{gone} {would}, {counted(records, 'record')}; the stream {begins} at offset {floor:,}"
 
 
 def undated(path: str) -> str:
@@ -109,52 +76,15 @@ def undated(path: str) -> str:
     return f"nothing from here on expires by age, since the times of the file are unknown: {shown(path)}"
 
 
-def _deleted(collected: Collected | None) -> tuple[Tally, Tally]:
-    """What went at once, and the attached files among that."""
-    return (NONE, NONE) if collected is None else (collected.deleted, collected.deleted_attached)
-
-
-def _told(tap: str, stream: str, done: Expired, collected: Collected | None, delete: bool, now: bool) -> list[str]:
-    name = f"{shown(tap)}/{shown(stream)}"
-    lines = [f"{name}: {told(done, delete=delete) if done.files.files else 'nothing to expire'}"]
-    if now:
-        gone, attached = _deleted(collected)
-        lines.append(f"  deleted: {files(gone, attached)}")
-    elif delete and done.files.files:
-        lines.append("  the files stay until 'singerlake gc --delete' has run twice, a grace time apart")
+def _told(done: ExpireResult) -> list[str]:
+    what = "nothing to expire"
+    if done.expired.files:
+        what = told(done.expired, done.attached, done.records, done.floor, delete=not done.dry_run)
+    lines = [f"{shown(done.tap)}/{shown(done.stream)}: {what}"]
+    if done.now:
+        lines.append(f"  deleted: {files(done.deleted, done.deleted_attached)}")
+    elif not done.dry_run and done.expired.files:
+        lines.append(f"  the files stay {UNTIL_COLLECTED}")
     if done.undated is not None:
         lines.append(f"  {undated(done.undated)}")
-    if not delete:
-        lines += [f"  {shown(key)}" for key in done.keys[:_SHOWN]]
-        if len(done.keys) > _SHOWN:
-            lines.append(f"  and {len(done.keys) - _SHOWN:,} more, which --json names")
-    return lines
-
-
-def _json(
-    lake: Lake,
-    tap: str,
-    stream: str,
-    done: Expired,
-    collected: Collected | None,
-    findings: list[Finding],
-    failed: SingerlakeError | None,
-    delete: bool,
-) -> dict[str, Any]:
-    deleted, attached = _deleted(collected)
-    return {
-        "lake": lake.storage.url,
-        "dry_run": not delete,
-        "tap": tap,
-        "stream": stream,
-        "expired": asdict(done.files),
-        "attached": asdict(done.attached),
-        "records": done.records,
-        "floor": done.floor,
-        "keys": done.keys,
-        "undated": done.undated,
-        "deleted": asdict(deleted),
-        "deleted_attached": asdict(attached),
-        "findings": [finding_json(finding) for finding in findings],
-        "error": error_json(failed) if failed else None,
-    }
+    return [*lines, *first_of(done.keys)] if done.dry_run else lines

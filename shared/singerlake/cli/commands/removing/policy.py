@@ -9,12 +9,12 @@ import click
 
 from singerlake.cli.options import chosen_taps, json_option, tap_option, with_lake
 from singerlake.cli.output import say, say_json, shown
-from singerlake.cli.retention import in_words, retention_from, retention_options
+from singerlake.cli.retention import in_words, retention_options
 from singerlake.errors import UnknownNameError
 from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
-from singerlake.upkeep.expire.policy import retentions, set_retention
+from singerlake.upkeep.expire.policy import retentions, rule_of, set_retention
 
 
 @click.group(short_help="Say how long streams are kept; gc expires what is older.")
@@ -54,7 +54,7 @@ def set_(
 
     Nothing expires until the next 'singerlake gc --delete'. The policy is in the lake's singerlake.json.
     """
-    retention = retention_from(older_than, keep_versions)
+    retention = rule_of(older_than, keep_versions)
     if retention is None:
         raise click.UsageError("give --older-than or --keep-versions or both")
     _set(lake, tap, stream, retention, as_json)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
 
 import click
 
-from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, error_json, say, say_json, shown, table
+from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import Column, counted, say, say_json, shown, table
 from singerlake.errors import SingerlakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
@@ -43,7 +42,7 @@ class StoreStatus:
     floor: int | None = None
     moving_to: str | None = None
     trouble: str | None = None
-    error: dict[str, Any] | None = None
+    error: SingerlakeError | None = None
 
 
 @click.command("ls", short_help="List the manifest store of each stream, with its transactions.")
@@ -59,7 +58,7 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_j
     FLOOR the number up to which a log was trimmed. Exits with 1 if a state is missing or cannot be read, or if a
     migration of the stream is not finished.
     """
-    pairs = chosen_streams(lake, tap, stream)
+    pairs = lake.chosen(tap, stream)
     statuses = list(in_parallel(lambda pair: _kept(lake, *pair), pairs, threads=THREADS))
     if as_json:
         say_json({"lake": lake.storage.url, "default": _default(lake), "streams": [asdict(each) for each in statuses]})
@@ -95,7 +94,7 @@ def _kept(lake: Lake, tap: str, stream: str) -> StoreStatus:
         newest = loaded.manifest.transaction.number
         floor = keeper.trim(keep=newest + 1, dry_run=True).floor
     except SingerlakeError as error:
-        return StoreStatus(tap, stream, kind, published=number, trouble=str(error), error=error_json(error))
+        return StoreStatus(tap, stream, kind, published=number, trouble=str(error), error=error)
     closed = loaded.manifest.closed
     going = f"is not yet moved to {closed}; run 'singerlake store migrate --to {closed}' again" if closed else None
     return StoreStatus(

@@ -10,15 +10,13 @@ import click
 
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.cli.options import (
-    chosen_streams,
-    context_of,
     json_option,
     quiet_option,
     stream_option,
     tap_option,
     with_lake,
 )
-from singerlake.cli.output import counted, error_json, say, say_json, shown
+from singerlake.cli.output import counted, say, say_json, shown
 from singerlake.errors import ConfigurationError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.upkeep.file_count import Tally
@@ -54,14 +52,14 @@ def migrate(
     """
     # Before anything moves: a database knows the lake by it.
     lake_id = lake.known_lake_id() or lake.ids() if dry_run else lake.lake_id()
-    outcomes = _move(lake, chosen_streams(lake, tap, stream), kind, dry_run, quiet=as_json)
+    outcomes = _move(lake, lake.chosen(tap, stream), kind, dry_run, quiet=as_json)
     root = False
     if tap is None and not any(isinstance(outcome, SingerlakeError) for outcome in outcomes.values()):
         root = use_manifest_store(lake.storage, kind, lake_id=lake_id, dry_run=dry_run)
         if root and not as_json:
             say(f"root metadata: {'would be written' if dry_run else 'written'}; new streams get {kind}")
         # Those that were born in the old store while the others were moved.
-        late = [pair for pair in chosen_streams(lake, None, None) if not dry_run and _is_late(lake, pair, outcomes)]
+        late = [pair for pair in lake.chosen(None, None) if not dry_run and _is_late(lake, pair, outcomes)]
         outcomes |= _move(lake, late, kind, dry_run, quiet=as_json)
     if as_json:
         say_json(_json(lake, outcomes, kind, root, dry_run))
@@ -82,11 +80,11 @@ def _moved(lake: Lake, pair: Pair, kind: str, dry_run: bool) -> Outcome:
     """The others are moved even if one cannot be. Wrong settings would for all of them: they are raised."""
     there, started = lake.stream(*pair), lake.clock.now()
     try:
-        old, new = there.store(), there.store(kind)
-        moved = migrate_stream(context_of(there, old), new, dry_run=dry_run)
+        old, new = there.context(), there.context(kind)
+        moved = migrate_stream(old, new.store, dry_run=dry_run)
         if moved.needed and not dry_run:
             files = Tally(moved.files, 0)
-            record_run(context_of(there, new), "migrate", files, started=started, wait=False)
+            record_run(new, "migrate", files, started=started, wait=False)
         return moved
     except ConfigurationError:
         raise
@@ -120,7 +118,7 @@ def _json(lake: Lake, outcomes: dict[Pair, Outcome], kind: str, root: bool, dry_
         "streams": [asdict(outcome) for outcome in outcomes.values() if isinstance(outcome, Migration)],
         "root_metadata": root,
         "failed": [
-            {"tap": tap, "stream": stream, "error": error_json(outcome)}
+            {"tap": tap, "stream": stream, "error": outcome}
             for (tap, stream), outcome in outcomes.items()
             if isinstance(outcome, SingerlakeError)
         ],

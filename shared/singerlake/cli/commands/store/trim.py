@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import counted, error_json, say, say_json, shown
+from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import counted, say, say_json, shown
 from singerlake.errors import LostStateError, SingerlakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
@@ -41,7 +41,7 @@ def trim(
     stream could not be trimmed, and with 2 if access was denied.
     """
     done: list[tuple[str, str, Trimmed | SingerlakeError]] = []
-    for name, each in chosen_streams(lake, tap, stream):
+    for name, each in lake.chosen(tap, stream):
         done.append((name, each, _trimmed(lake, name, each, keep=keep, dry_run=not yes)))
     if as_json:
         say_json({"lake": lake.storage.url, "dry_run": not yes, "streams": [_trim_json(*one) for one in done]})
@@ -74,5 +74,5 @@ def _said(outcome: Trimmed, *, dry_run: bool) -> str:
 
 def _trim_json(tap: str, stream: str, outcome: Trimmed | SingerlakeError) -> dict[str, Any]:
     if isinstance(outcome, SingerlakeError):
-        return {"tap": tap, "stream": stream, "trouble": str(outcome), "error": error_json(outcome)}
+        return {"tap": tap, "stream": stream, "trouble": str(outcome), "error": outcome}
     return {"tap": tap, "stream": stream, **asdict(outcome), "trouble": None, "error": None}

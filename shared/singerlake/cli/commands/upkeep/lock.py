@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.options import chosen_streams, json_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, say, say_json, shown, table
 from singerlake.errors import UnknownNameError
 from singerlake.format import layout
@@ -35,7 +35,7 @@ def lock() -> None:
 @json_option
 def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
     """List the locks that writers hold, with their age since the storage last saw them change."""
-    locks = [held for pair in chosen_streams(lake, tap, stream) for held in locks_of(lake.storage, *pair)]
+    locks = [held for pair in lake.chosen(tap, stream) for held in locks_of(lake.storage, *pair)]
     locks = [held for held in locks if not held.free]
     if as_json:
         say_json({"lake": lake.storage.url, "locks": [_json(lake, held) for held in locks]})
@@ -78,12 +78,7 @@ def _chosen(lake: Lake, key: str | None, tap: str | None, stream: str | None) ->
     if key is None:
         if stream is None:
             raise click.UsageError("--tap needs --stream")
-        return [
-            held
-            for pair in chosen_streams(lake, tap, stream)
-            for held in locks_of(lake.storage, *pair)
-            if not held.free
-        ]
+        return [held for pair in lake.chosen(tap, stream) for held in locks_of(lake.storage, *pair) if not held.free]
     if not key.startswith(f"{layout.RAW}/") or key.rpartition("/")[2] != layout.LOCK:
         raise UnknownNameError("not the key of a lock", hint="see 'singerlake lock ls'", key=key)
     lock = read_lock(lake.storage, key)

@@ -14,19 +14,18 @@ import msgspec
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.journals import journal_option, left_out
 from singerlake.cli.options import (
-    chosen_streams,
-    context_of,
     json_option,
     quiet_option,
     stream_option,
     tap_option,
     with_lake,
 )
-from singerlake.cli.output import counted, finding_json, progress, say, say_findings, say_json, shown
+from singerlake.cli.output import counted, progress, say, say_findings, say_json, shown
 from singerlake.errors import CorruptObjectError, ForeignManifestError, LakeError, SettingError
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.progress import reporting
 from singerlake.upkeep.rebuild.caches import rebuild_catalogue, rebuild_root
 from singerlake.upkeep.rebuild.repair import Repair
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
@@ -94,7 +93,7 @@ def rebuild(
     """
     if adopt and discard_manifest:
         raise SettingError("--adopt and --discard-manifest exclude each other", hint="discarding lists every file")
-    pairs = chosen_streams(lake, tap, stream)
+    pairs = lake.chosen(tap, stream)
     asked = RepairOptions(discard=discard_manifest, adopt=adopt, dry_run=dry_run)
     with ExitStack() as held:
         noted = held.enter_context(open_survey_journal(journal, lake.storage.url)) if journal else None
@@ -120,12 +119,12 @@ def _streams(
     """Each stream repaired; one that cannot be is a finding, and the others are repaired."""
     done: Streams = {}
     findings: list[Finding] = []
-    with progress() as start:
+    with progress() as report:
         for tap, stream in pairs:
             there, started = lake.stream(tap, stream), lake.clock.now()
-            bar = start(f"{tap}/{stream}")
+            bar = reporting(report, f"{tap}/{stream}")
             try:
-                context = context_of(there, there.store())
+                context = there.context()
                 repair = repair_stream(
                     context,
                     asked,
@@ -262,5 +261,5 @@ def _json(lake: Lake, done: Streams, findings: list[Finding], caches: list[str],
         "read": asdict(read),
         "noted": asdict(noted),
         "metadata": caches,
-        "findings": [finding_json(finding) for finding in findings],
+        "findings": findings,
     }

@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from singerlake.cli.conditions import parse_where, undeclared_option
+from singerlake.cli.conditions import undeclared_option
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.journals import journal_option, left_out, part
-from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import counted, files, finding_json, progress, say, say_findings, say_json, shown, size
+from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.output import counted, files, progress, say, say_findings, say_json, shown, size
 from singerlake.clock import IdSource
 from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.format.metadata.root import RootMetadata
@@ -23,8 +23,10 @@ from singerlake.lake import Lake
 from singerlake.upkeep.erase.condition import Condition
 from singerlake.upkeep.erase.declared import doubt
 from singerlake.upkeep.erase.traces import find_traces
+from singerlake.upkeep.erase.where import parse_where
 from singerlake.upkeep.expire.policy import odd_rules
 from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.progress import reporting
 from singerlake.upkeep.root_copy import lost_root
 from singerlake.upkeep.verify.findings import KINDS, Finding
 from singerlake.upkeep.verify.journal import open_journal
@@ -97,15 +99,15 @@ def verify(
         noted = held.enter_context(open_journal(journal, lake.storage.url)) if journal else None
         options = VerifyOptions(sample=drawn, journal=noted)
         reads = held.enter_context(reader(engine, lake, threads))
-        pairs = chosen_streams(lake, tap, stream)
+        pairs = lake.chosen(tap, stream)
         if condition is not None and not undeclared:
             _check(condition, lake, pairs)
         findings = list(verify_metadata(lake.storage, tap))
         done: list[Verified] = []
         by_tap: dict[str, dict[str, Verified]] = {name: {} for name, _ in pairs}
-        with progress() as start:
+        with progress() as report:
             for name, each in pairs:
-                bar = start(f"{name}/{each}")
+                bar = reporting(report, f"{name}/{each}")
                 checked = verify_stream(
                     lake.storage,
                     name,
@@ -209,7 +211,7 @@ def _json(lake: Lake, done: list[Verified], findings: list[Finding], sample: Sam
         "read": asdict(sum((each.read for each in done), NONE)),
         "noted": asdict(sum((each.noted for each in done), NONE)),
         "seed": sample.seed if sample else None,
-        "findings": [finding_json(finding) for finding in findings],
+        "findings": findings,
     }
 
 

@@ -34,7 +34,7 @@ from singerlake.storage.probe import PROBE_PREFIX
 from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.stores.writing.uploads import Upload
 from singerlake.stores.writing.writer import StreamWriter
-from singerlake.upkeep.progress import Progress
+from singerlake.upkeep.progress import Progress, reporting
 from singerlake.work.parallel import THREADS, in_parallel
 
 
@@ -76,8 +76,8 @@ def put(
     _require_lake_or_nothing(lake, folder_root)
     job = _Job(lake, tap, stream, threads)
     if found:
-        with _spool(spool_dir) as folder, progress() as start:
-            bar = start(f"{tap}/{stream}")
+        with _spool(spool_dir) as folder, progress() as report:
+            bar = reporting(report, f"{tap}/{stream}")
             bar.sized(sum(file.size for file in found))
             try:
                 job.run(found, there.writer(writer_id=job.writer_id), folder, bar)
