@@ -76,12 +76,12 @@ class FilesOf:
             key_properties=tuple(self.key_properties),
             bookmark_properties=tuple(self.bookmark_properties),
         )
-        now = timestamp(writer.clock.now())
+        now = timestamp(writer.place.clock.now())
         moment = parse_timestamp(now)
         assert moment is not None
         for sequence, start in enumerate(range(0, len(lines), self.file_size)):
             part = lines[start : start + self.file_size]
-            header = FileHeader(id=writer.ids(), created=now, run="a-test-run", seq=sequence)
+            header = FileHeader(id=writer.place.ids(), created=now, run="a-test-run", seq=sequence)
             spool = Spool(folder / header.id, schema_line, header, level=1)
             for begin in range(0, len(part), self.member_size):
                 _append(spool, part[begin : begin + self.member_size])

@@ -29,6 +29,7 @@ from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.lockfile import LockfileStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded
 from singerlake.stores.writing.writer import StreamWriter
 
@@ -91,15 +92,11 @@ class Builder:
 
     def writer(self, stream: str) -> StreamWriter:
         return StreamWriter(
-            storage=self.storage,
+            place=StreamPlace(self.storage, TAP, stream, self.clock, self.ids),
             store=LockfileStore(self.storage, TAP, stream),
-            tap=TAP,
-            stream=stream,
             writer_id="example-writer",
             lock=LockSettings(),
             rebuild=self._nothing_to_rebuild,
-            clock=self.clock,
-            ids=self.ids,
         )
 
     def publish(self, writer: StreamWriter, schema: object, keys: list[str], members: list[Member]) -> Manifest:

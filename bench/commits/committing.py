@@ -23,10 +23,10 @@ from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.settings import together
-from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.commit import Commit, submit_transaction
+from singerlake.stores.port import Loaded, ManifestStore
 
 SCHEMA = StreamSchema(schema={"type": "object", "properties": {"id": {"type": "integer"}}}, key_properties=("id",))
 VERSION = schema_hash(SCHEMA.schema)
@@ -114,35 +114,35 @@ def transaction(files: int = 1) -> Transaction:
 def commit(job: Job, store: ManifestStore, base: Loaded, begin: float) -> Done:
     """Commit from then on, then see receipts settled."""
     told: list[str] = []
-    receipts: list[Pending] = []
+    waiting: list[Commit] = []
     in_time, seconds = 0, job.seconds
     for number in range(job.most):
         if time.monotonic() - begin >= job.seconds:
             break
         wanted = transaction(job.files)
-        outcome = commit_transaction(store, base, wanted, clock=CLOCK)
-        if isinstance(outcome, Loaded):
-            base = outcome
-        elif isinstance(outcome, Pending):
-            receipts.append(outcome)
+        commit = submit_transaction(store, base, wanted, clock=CLOCK)
+        if isinstance(commit.outcome, Loaded):
+            base = commit.outcome
+        elif commit.outcome is None:
+            waiting.append(commit)
         else:
-            raise RuntimeError(f"{job.stream.kind}: {outcome}")
+            raise RuntimeError(f"{job.stream.kind}: {commit.outcome}")
         assert isinstance(wanted.change, AddFiles)
         told += [file.id for file in wanted.change.files]
         took = time.monotonic() - begin
         if took <= job.seconds:
             in_time += job.files
             seconds = took if number == job.most - 1 else job.seconds
-    for receipt in reversed(receipts):
-        _settled(store, base, receipt)
+    for commit in reversed(waiting):
+        _settled(commit, base)
     return Done(in_time / seconds, tuple(told))
 
 
-def _settled(store: ManifestStore, base: Loaded, receipt: Pending) -> None:
+def _settled(commit: Commit, base: Loaded) -> None:
     given_up = time.monotonic() + _SETTLE_WAIT
-    while (outcome := store.settle(base, receipt)) is None:
+    while (outcome := commit.look(base)) is None:
         if time.monotonic() > given_up:
-            raise RuntimeError(f"not settled: {receipt}")
+            raise RuntimeError(f"not settled: {commit.pending}")
         time.sleep(_POLL)
     if not isinstance(outcome, Loaded):
         raise RuntimeError(f"void: {outcome}")

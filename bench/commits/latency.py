@@ -21,8 +21,9 @@ from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.stores.commit import commit_transaction
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
 
 FEW = 1_000
@@ -103,8 +104,8 @@ def _fill_dynamodb(stream: Stream, files: int) -> None:
 
     stores = stream.stores
     table = DynamoTable(stores.dynamodb_table, stream.s3, endpoint_url=stores.dynamodb_endpoint_url, clock=CLOCK)
-    storage = open_storage(stream.lake_root)
-    log = DynamoLog(storage, table, table_id=_table_id(stream), tap="bench", stream="orders", ids=random_id)
+    place = StreamPlace(open_storage(stream.lake_root), "bench", "orders", CLOCK, random_id)
+    log = DynamoLog(place, table, table_id=_table_id(stream))
     log.snapshot(manifest(stream.kind, files))
     log.raise_floor(files)
 

@@ -20,14 +20,14 @@ from bench.commits.far_queue import far_queue
 from bench.commits.slow import SlowStorage
 from bench.measure import Row
 from singerlake.adapters import by_queue, open_storage
-from singerlake.clock import Backoff, random_id
+from singerlake.clock import random_id
 from singerlake.committer.of_lake import committer_of
 from singerlake.lake import Lake
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.settings import together
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.queued.settings import QueueSettings
 from singerlake.stores.queued.sqs import SqsQueue
 from singerlake.stores.queued.worker import Worker
@@ -38,7 +38,6 @@ FAR = 0.03
 SECONDS = 10.0
 S3 = S3Settings(access_key_id="any", secret_access_key="any", region="us-east-1")
 _IN_MEMORY = Path("/dev/shm")
-_FIRST_POLL, _LONGEST_POLL = 0.05, 1.0
 """As a stream's writer has them."""
 
 
@@ -154,10 +153,6 @@ def _write(job: Job, end: Connection) -> None:
 
 def _committed(store: ManifestStore, base: Loaded, wanted: Any) -> Loaded:
     outcome = commit_transaction(store, base, wanted, clock=CLOCK, attempts=10_000)
-    backoff = Backoff(CLOCK, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0)
-    while isinstance(outcome, Pending):
-        backoff.wait()
-        outcome = store.settle(base, outcome) or outcome
     assert isinstance(outcome, Loaded), outcome
     return outcome
 

@@ -24,7 +24,7 @@ from singerlake.adapters import MANIFEST_STORES, ON_THE_LAKE
 from singerlake.clock import random_id
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.settings import together
 from tests.storage.memory import MemoryStorage
 

@@ -70,9 +70,9 @@ if TYPE_CHECKING:
     from singerlake.lock_file import LockSettings
     from singerlake.settings import StoreSettings
     from singerlake.singer_file import Block
-    from singerlake.storage.azure.settings import AzureSettings
-    from singerlake.storage.gcs.settings import GcsSettings
-    from singerlake.storage.s3.settings import S3Settings
+    from singerlake.storage.drivers.azure.settings import AzureSettings
+    from singerlake.storage.drivers.gcs.settings import GcsSettings
+    from singerlake.storage.drivers.s3.settings import S3Settings
     from singerlake.storage.settings import StorageSettings
     from singerlake.stores.atomic.commits import Commit
     from singerlake.stores.atomic.view import StreamView
@@ -84,17 +84,17 @@ if TYPE_CHECKING:
 
 _FROM = {
     "Attached": "singerlake.format.state.attached",
-    "AzureSettings": "singerlake.storage.azure.settings",
+    "AzureSettings": "singerlake.storage.drivers.azure.settings",
     "Block": "singerlake.singer_file",
     "Brought": "singerlake.format.decision",
     "Commit": "singerlake.stores.atomic.commits",
-    "GcsSettings": "singerlake.storage.gcs.settings",
+    "GcsSettings": "singerlake.storage.drivers.gcs.settings",
     "Lake": "singerlake.lake",
     "LakeStream": "singerlake.stream",
     "LakeTable": "singerlake.tables.read",
     "LockSettings": "singerlake.lock_file",
     "ProjectedTable": "singerlake.tables.run.python_api",
-    "S3Settings": "singerlake.storage.s3.settings",
+    "S3Settings": "singerlake.storage.drivers.s3.settings",
     "StorageSettings": "singerlake.storage.settings",
     "StoreSettings": "singerlake.settings",
     "StreamView": "singerlake.stores.atomic.view",

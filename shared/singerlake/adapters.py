@@ -9,25 +9,26 @@ from typing import TYPE_CHECKING
 
 from singerlake import open_file_lock
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
-from singerlake.errors import AccessDeniedError, SettingError
+from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.storage.patience import PATIENCE_SECONDS
+from singerlake.storage.patience import PATIENCE_SECONDS, Patience
 from singerlake.storage.port import Storage
-from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, GcsRoot, parse_root
+from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, parse_root
 from singerlake.storage.settings import AnySettings, StorageSettings, together
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore
-from singerlake.stores.publish import published
+from singerlake.stores.port import ManifestStore
 from singerlake.stores.snapshots import SnapshotSettings
 
 if TYPE_CHECKING:
-    from singerlake.storage.clouds.driver import Driver
-    from singerlake.storage.s3.settings import S3Settings
+    from singerlake.storage.cloud.storage import CloudStorage
+    from singerlake.storage.drivers.azure.driver import AzureDriver
+    from singerlake.storage.drivers.gcs.driver import GcsDriver
+    from singerlake.storage.drivers.s3.settings import S3Settings
     from singerlake.stores.dynamodb.client import DynamoTable
     from singerlake.stores.dynamodb.marks import DynamoMarks
     from singerlake.stores.postgres.marks import PostgresMarks
@@ -66,27 +67,38 @@ def open_storage(
             )
         return LocalStorage(root.path, clock=clock, ids=ids, fleeting=layout.is_lock)
     if isinstance(root, BucketRoot):
-        from singerlake.storage.s3.storage import S3Storage
+        return s3_storage(root.bucket, root.prefix, every.s3, clock=clock, ids=ids)
+    from singerlake.storage.cloud.storage import CloudStorage
 
-        return S3Storage(root.bucket, root.prefix, every.s3, clock=clock, ids=ids)
-    from singerlake.storage.clouds.storage import CloudStorage
-
-    patience = (every.azure if isinstance(root, AzureRoot) else every.gcs).patience_seconds
-    return CloudStorage(
-        _driver(root, every, ids), probe_max_wait=patience, patience_seconds=patience, clock=clock, ids=ids
-    )
-
-
-def _driver(root: AzureRoot | GcsRoot, settings: StorageSettings, ids: IdSource) -> Driver:
+    driver: AzureDriver | GcsDriver
     if isinstance(root, AzureRoot):
         _require("azure.storage.blob", "Azure Blob Storage", "azure")
-        from singerlake.storage.azure.driver import AzureDriver
+        from singerlake.storage.drivers.azure.driver import AzureDriver
 
-        return AzureDriver(root.container, root.prefix, settings.azure, account_host=root.account_host)
-    _require("google.cloud.storage", "Google Cloud Storage", "gcs")
-    from singerlake.storage.gcs.driver import GcsDriver
+        driver = AzureDriver(root.container, root.prefix, every.azure, account_host=root.account_host)
+        seconds = every.azure.patience_seconds
+    else:
+        _require("google.cloud.storage", "Google Cloud Storage", "gcs")
+        from singerlake.storage.drivers.gcs.driver import GcsDriver
 
-    return GcsDriver(root.bucket, root.prefix, settings.gcs, ids=ids)
+        driver = GcsDriver(root.bucket, root.prefix, every.gcs, ids=ids)
+        seconds = every.gcs.patience_seconds
+    return CloudStorage(driver, Patience(seconds, clock, place=driver.place), probe_max_wait=seconds, ids=ids)
+
+
+def s3_storage(bucket: str, prefix: str, settings: S3Settings, *, clock: Clock, ids: IdSource) -> CloudStorage:
+    """The storage below a prefix of a bucket of S3. Raises ``SettingError``."""
+    from singerlake.storage.cloud.storage import CloudStorage
+    from singerlake.storage.drivers.s3.driver import S3Driver
+
+    driver = S3Driver(bucket, prefix, settings, clock)
+    return CloudStorage(
+        driver,
+        driver.patience,
+        probe_max_wait=settings.probe_max_wait,
+        probe_setting="s3_probe_max_wait_seconds",
+        ids=ids,
+    )
 
 
 def _require(module: str, cloud: str, extra: str) -> None:
@@ -115,43 +127,32 @@ def open_store(
     """The manifest store of one stream. ``s3`` has the credentials for DynamoDB, and the patience with both databases.
     ``lake_id`` gives the lake's identity, which only the databases ask for; ``known_lake_id`` is the same if it is
     already known. Raises ``SettingError``, also where a driver is missing."""
-    storage, tap, stream, clock, ids = place.storage, place.tap, place.stream, place.clock, place.ids
     if kind == "lockfile":
-        return LockfileStore(storage, tap, stream, lake_id=known_lake_id)
+        return LockfileStore(place.storage, place.tap, place.stream, lake_id=known_lake_id)
     snapshots = SnapshotSettings(transactions=settings.snapshot_transactions, minutes=settings.snapshot_minutes)
     if kind == "log":
-        log = ObjectLog(storage, tap, stream, ids)
-        return NumberedStore(kind, log, storage, tap, stream, clock, lake_id=known_lake_id, snapshots=snapshots)
+        return NumberedStore(kind, ObjectLog(place), place, lake_id=known_lake_id, snapshots=snapshots)
     if kind == "merge":
         from singerlake.stores.merge.settings import MergeSettings
         from singerlake.stores.merge.store import MergeStore
 
         times = MergeSettings(stale=settings.merge_stale_seconds)
-        return MergeStore(
-            storage,
-            tap,
-            stream,
-            settings=times,
-            clock=clock,
-            ids=ids,
-            lake_id=known_lake_id,
-            snapshots=snapshots,
-        )
+        return MergeStore(place, settings=times, lake_id=known_lake_id, snapshots=snapshots)
     if kind not in MANIFEST_STORES:
         raise SettingError(
             f"manifest_store {kind!r} is not known to this version", hint=f"use one of: {', '.join(MANIFEST_STORES)}"
         )
     postgres = _postgres(settings, s3) if kind == "postgres" else None
     own_id = lake_id()
-    tap_id = f"{own_id}/{layout.tap_segment(tap)}"
+    tap_id = f"{own_id}/{layout.tap_segment(place.tap)}"
     if postgres is not None:
         from singerlake.stores.postgres.store import PostgresStore
 
-        table_id = f"{tap_id}/{layout.stream_segment(stream)}"
+        table_id = f"{tap_id}/{layout.stream_segment(place.stream)}"
         return PostgresStore(place, postgres, table_id=table_id, lake_id=own_id, snapshots=snapshots)
     from singerlake.stores.dynamodb.store import DynamoStore
 
-    table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock)
+    table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, place.clock)
     return DynamoStore(
         place,
         table,
@@ -189,30 +190,6 @@ def _postgres(settings: StoreSettings, s3: S3Settings | None) -> PostgresSetting
         schema=settings.postgres_schema,
         patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
     )
-
-
-def has_log(kind: str | None, settings: StoreSettings) -> bool:
-    """Whether readers follow the log of a manifest store of that kind past ``manifest.json``."""
-    if kind in ON_THE_LAKE:
-        return kind != DEFAULT_STORE
-    return kind == "dynamodb" and settings.dynamodb_query_items
-
-
-def load_for_reader(store: ManifestStore, storage: Storage, key: str) -> Loaded | None:
-    """The newest state by the log of a store; None where ``manifest.json``, which is at ``key``, is newer: a database
-    may have lost what readers saw. A reader that looks into one because of a setting is told so where it may not.
-    Raises as ``ManifestStore.load``."""
-    try:
-        loaded = store.load()
-        shown = published(storage, key) if loaded is not None and not store.abilities.followable else None
-        is_behind = loaded is not None and shown is not None and shown.number > loaded.manifest.transaction.number
-        return None if is_behind else loaded
-    except (AccessDeniedError, SettingError) as error:
-        if store.kind in ON_THE_LAKE:
-            raise
-        from singerlake.stores.dynamodb.items import with_setting
-
-        raise with_setting(error) from error
 
 
 def by_queue(

@@ -9,17 +9,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, by_queue, has_log, load_for_reader, open_store
+from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, by_queue, open_store
 from singerlake.attached.read import attached_from, open_attached
 from singerlake.clock import timestamp
 from singerlake.errors import (
-    CorruptObjectError,
-    ForeignManifestError,
+    LineageChangedError,
     LostBookmarkError,
     LostStateError,
     MissingFileError,
     SettingError,
-    UnsupportedFormatError,
     expected_errors,
 )
 from singerlake.format import layout
@@ -28,16 +26,13 @@ from singerlake.format.state import fold
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.bookmark import Bookmark, resume
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.selection import Slice
+from singerlake.format.state.selection import Slice, offset_left, slices
 from singerlake.lock_file import LockSettings
+from singerlake.newest import StateReader, kind_of
 from singerlake.singer_file import Block, read_blocks
-from singerlake.stores.find_store import logged_kind, store_of
-from singerlake.stores.log.objects import is_newest
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
-from singerlake.stores.shared_states import read_manifest
 from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.rebuild.caches import use_manifest_store
@@ -59,9 +54,6 @@ if TYPE_CHECKING:
     from singerlake.work.engine import Engine
 
 logger = logging.getLogger(__name__)
-
-_SMALL = 1 << 18
-"""Bytes of a ``manifest.json`` that is read in one request, of some 700 files: a larger one takes two."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +80,7 @@ class LakeStream:
         if state is not None:
             return state
         self.lake.existing_stream(self.tap, self.name)
-        key = self._manifest_key
+        key = layout.manifest_key(self.tap, self.name)
         logger.warning("no manifest at %s: reading the data files instead; 'singerlake rebuild' writes it again", key)
         return self.rebuilt(lineage=None)
 
@@ -96,64 +88,16 @@ class LakeStream:
         """The newest state that the lake itself holds: ``manifest.json``, and in the stores that keep their log on the
         lake what came after it; in ``dynamodb`` with the setting ``dynamodb_query_items`` what the table has after it.
         None where there is none. Raises as ``snapshot``, but for ``UnknownNameError``."""
-        manifest = self._small_state()
-        if manifest is None:
-            return self._state_in(self.kind())
-        if has_log(manifest.store, self.lake.stores) and not self._is_all_of_log(manifest):
-            return self._state_in(manifest.store)
-        return check_own(manifest, tap=self.tap, stream=self.name, store=None, key=self._manifest_key)
+        return self.state_reader().once()
 
-    def _small_state(self) -> Manifest | None:
-        """What ``manifest.json`` says, where the request that asks which store keeps the stream gives all of it; None
-        where it is larger, is not there, or cannot be read."""
-        try:
-            beginning = self.lake.storage.beginning(self._manifest_key, _SMALL)
-            whole = len(beginning.data) == beginning.size
-            return read_manifest(beginning.data, key=self._manifest_key, storage=self.lake.storage) if whole else None
-        except (MissingFileError, CorruptObjectError, UnsupportedFormatError):
-            return None
-
-    def _is_all_of_log(self, manifest: Manifest) -> bool:
-        """Whether a listing says that a ``manifest.json`` is as new as its log. Near storage gives a load as fast, and
-        lists a folder in no order."""
-        own = (manifest.tap, manifest.stream, manifest.store) == (self.tap, self.name, "log")
-        far = not self.lake.storage.near
-        return far and own and manifest.closed is None and is_newest(self.lake.storage, manifest)
-
-    @property
-    def _manifest_key(self) -> str:
-        return layout.manifest_key(self.tap, self.name)
-
-    def _state_in(self, kind: str | None, *tried: str) -> Manifest | None:
-        key = self._manifest_key
-        if kind is not None and has_log(kind, self.lake.stores):
-            try:
-                loaded = load_for_reader(self.store(kind), self.lake.storage, key)
-            except ForeignManifestError:
-                # It may have moved to another store just now, or an older manifest.json was put back since it did.
-                now = self.kind()
-                if now == kind:
-                    now = logged_kind(self.lake.storage, self.tap, self.name)
-                if now in (None, kind, *tried):
-                    raise
-                return self._state_in(now, kind, *tried)
-            if loaded is not None:
-                return loaded.manifest.shown
-        stored = self.lake.storage.get(key)
-        if stored is None:
-            return None
-        return check_own(
-            read_manifest(stored.body, key=key, storage=self.lake.storage),
-            tap=self.tap,
-            stream=self.name,
-            store=None,
-            key=key,
-        )
+    def state_reader(self) -> StateReader:
+        """Reads the newest state again and again, and goes on each time from the state that it read last."""
+        return StateReader(self._place, self.lake.stores, self.store, self.kind, lambda: self.rebuilt(lineage=None))
 
     def kind(self) -> str | None:
         """The manifest store that keeps this stream; None where it has no state on the lake. A state that cannot be
         read is for the store to refuse."""
-        return store_of(self.lake.storage, self.tap, self.name, self.lake.root_metadata)
+        return kind_of(self.lake.storage, self.tap, self.name, self.lake.root_metadata)
 
     def rebuilt(self, *, lineage: str | None, store: str = DEFAULT_STORE) -> Manifest:
         """A manifest from the data files alone. Raises ``LostStateError`` where such a manifest would lack messages
@@ -236,13 +180,45 @@ class LakeStream:
             0 {'id': 1}
             1 {'id': 2}
         """
-        from singerlake.follow.messages import follow
-
         if from_offset is not None and from_offset < 0:
             raise SettingError(f"from_offset is {from_offset}", hint="give 0 or more, or None for what comes")
         if not 0 < every < math.inf:
             raise SettingError(f"every is {every}", hint="give seconds above 0")
-        return follow(self, from_offset, lineage=lineage, every=every, skip_expired=skip_expired, until=until)
+        return self._follow(from_offset, lineage, every, skip_expired, until)
+
+    def _follow(
+        self,
+        from_offset: int | None,
+        lineage: str | None,
+        every: float,
+        skip_expired: bool,
+        until: threading.Event | None,
+    ) -> Iterator[Block]:
+        newest = self.state_reader()
+        state = newest.look()
+        lineage = _same_lineage(lineage, state)
+        offset = state.next_offset if from_offset is None else from_offset
+        while until is None or not until.is_set():
+            try:
+                for part in slices(state, offset=offset_left(state, offset, skip_expired=skip_expired)):
+                    for block in self.read(part):
+                        yield block
+                        offset = block.end
+                        if until is not None and until.is_set():
+                            return
+                    offset = part.file.end
+            except MissingFileError:
+                # A vacuum joined it with others and gc collected it since the state was read, or it is lost.
+                before, state = state, newest.look_anew()
+                if state.transaction == before.transaction:
+                    raise
+            else:
+                if until is None:
+                    self.lake.clock.sleep(every)
+                elif until.wait(every):
+                    return
+                state = newest.look()
+            lineage = _same_lineage(lineage, state)
 
     def to_arrow(
         self,
@@ -366,15 +342,11 @@ class LakeStream:
             return by_queue(self.store(kind), self._place, queue, s3, lake_id=lake_id)
 
         return StreamWriter(
-            storage=self.lake.storage,
+            place=self._place,
             store=store_of(kind),
-            tap=self.tap,
-            stream=self.name,
             writer_id=writer_id,
             lock=lock or LockSettings(),
             rebuild=lambda kind: self.rebuilt(lineage=self.lake.ids(), store=kind),
-            clock=self.lake.clock,
-            ids=self.lake.ids,
             successor=store_of,
             lake_id=lake_id,
             sending=None if self.lake.storage.near else sending,
@@ -482,14 +454,7 @@ class LakeStream:
     def context(self, kind: str | None = None) -> StreamContext:
         """What upkeep of this stream works with. ``kind`` and errors are those of ``store``."""
         lake = self.lake
-        return StreamContext(
-            storage=lake.storage,
-            store=self.store(kind),
-            tap=self.tap,
-            stream=self.name,
-            clock=lake.clock,
-            ids=lake.ids,
-        )
+        return StreamContext(lake.storage, self.tap, self.name, lake.clock, lake.ids, self.store(kind))
 
     def store(self, kind: str | None = None) -> ManifestStore:
         """The manifest store of that kind for this stream, or (None) the one that keeps it. Raises ``SettingError``."""
@@ -529,3 +494,16 @@ class LakeStream:
             # A first run with that other kind got no further than this, as where storage cannot keep it.
             use_manifest_store(self.lake.storage, kind, lake_id=self.lake.lake_id())
         return own or kind or recorded or DEFAULT_STORE
+
+
+def _same_lineage(lineage: str | None, state: Manifest) -> str | None:
+    """The lineage of a state, which is ``lineage``, or the first one that the stream has. Raises
+    ``LineageChangedError``."""
+    if lineage is not None and state.lineage != lineage:
+        raise LineageChangedError(
+            "the stream was rebuilt or dropped, so its offsets mean other messages",
+            hint="follow it again, from an offset of its new lineage",
+            tap=state.tap,
+            stream=state.stream,
+        )
+    return state.lineage

@@ -29,7 +29,7 @@ def lake() -> Lake:
 
 
 def expire(lake: Lake, before: int, *, now: bool = False) -> None:
-    context = StreamContext(lake.storage, lake.stream(TAP, STREAM).store(), TAP, STREAM, lake.clock, lake.ids)
+    context = StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, lake.stream(TAP, STREAM).store())
     done = expire_messages(context, Cut(before=before), dry_run=False)
     if now:
         collect_now(context, frozenset(done.ids))

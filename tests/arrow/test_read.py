@@ -109,7 +109,7 @@ def test_offsets_of_another_lineage_are_refused(stream: LakeStream) -> None:
     ):
         stream.to_arrow(from_offset=9, lineage=lineage)
     repair_stream(
-        StreamContext(stream.lake.storage, stream.store(), "t", "s", stream.lake.clock, stream.lake.ids),
+        StreamContext(stream.lake.storage, "t", "s", stream.lake.clock, stream.lake.ids, stream.store()),
         RepairOptions(),
     )
     now = stream.snapshot().lineage

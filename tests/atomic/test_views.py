@@ -175,7 +175,7 @@ def test_a_commit_says_what_it_brought(lake: Lake) -> None:
 def test_a_stream_that_was_dropped_since_is_named_and_others_are_read(lake: Lake) -> None:
     first = commit_together(lake, TAP, {"a": numbers(0, 2), "b": numbers(0, 2)})
     stream = lake.stream(TAP, "b")
-    drop_stream(StreamContext(lake.storage, stream.store(), TAP, "b", lake.clock, lake.ids), dry_run=False)
+    drop_stream(StreamContext(lake.storage, TAP, "b", lake.clock, lake.ids, stream.store()), dry_run=False)
     second = commit_together(lake, TAP, {"a": numbers(2, 3), "b": numbers(0, 1)})
     what = (
         f"stream 'b' was dropped and captured anew after commit {first}; .*, or choose commit {second} or a later one"

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from singerlake.adapters import s3_storage
 from singerlake.attached.fetch import Fetched
 from singerlake.attached.keep import Keeper, Kept
 from singerlake.clock import random_id
@@ -17,7 +18,6 @@ from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import Manifest, Retired
-from singerlake.storage.s3.storage import S3Storage
 from tests.fakes import FakeClock, counting_ids
 from tests.servers.s3 import S3Server
 from tests.storage.memory import MemoryStorage, Step
@@ -154,7 +154,7 @@ def test_threads_that_come_together_write_the_same_object(tmp_path: Path) -> Non
 @pytest.mark.parametrize("size", [100, 2 << 20])
 def test_a_reply_that_is_lost_is_no_failure(s3: S3Server, tmp_path: Path, size: int) -> None:
     bucket = s3.create_bucket(f"lake-{random_id()}")
-    storage = S3Storage(bucket, "lake", s3.settings(), clock=FakeClock(), ids=random_id)
+    storage = s3_storage(bucket, "lake", s3.settings(), clock=FakeClock(), ids=random_id)
     storage.capabilities()
     path = tmp_path / "a"
     path.write_bytes(b"x" * size)

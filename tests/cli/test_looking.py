@@ -9,7 +9,8 @@ import pytest
 from click.testing import Result
 
 from singerlake.lake import Lake
-from singerlake.storage.s3 import storage as s3_module
+from singerlake.storage.cloud import storage as cloud_module
+from singerlake.storage.drivers.s3 import driver as s3_module
 from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.tables import create_table
 from tests.cli.conftest import Run
@@ -100,7 +101,8 @@ def test_looking_takes_permission_to_read_alone(
     s3.fail("PUT,POST,DELETE", status=403, code="AccessDenied", times=ALWAYS)
     for words in LOOKING if kind == "merge" else LOOKING_AT_LOGS:
         # As in a process of its own, which knows nothing of the bucket yet.
-        monkeypatch.setattr(s3_module, "_known", {})
+        monkeypatch.setattr(cloud_module, "_known", {})
+        monkeypatch.setattr(s3_module, "_learned", {})
         s3.requests()
         name, rest = (words[:2], words[2:]) if words[0] in GROUPS else (words[:1], words[1:])
         result = run(*name, lake.storage.url, *rest, env=env)
@@ -199,7 +201,8 @@ def test_tables_are_made_without_permission_to_delete_and_looked_at_without_one_
     run: Run, s3: S3Server, lake: Lake, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def project(*words: str) -> Result:
-        monkeypatch.setattr(s3_module, "_known", {})
+        monkeypatch.setattr(cloud_module, "_known", {})
+        monkeypatch.setattr(s3_module, "_learned", {})
         return run("project", words[0], lake.storage.url, *words[1:], "--all", env=env)
 
     s3.calm()

@@ -15,7 +15,7 @@ from singerlake.upkeep.vacuum.apply import vacuum_stream
 
 def context_of(lake: Lake, tap: str, stream: str) -> StreamContext:
     """What maintenance of the stream works with."""
-    return StreamContext(lake.storage, lake.stream(tap, stream).store(), tap, stream, lake.clock, lake.ids)
+    return StreamContext(lake.storage, tap, stream, lake.clock, lake.ids, lake.stream(tap, stream).store())
 
 
 def erase(lake: Lake, tap: str, stream: str, ids: Collection[int], *, now: bool = False, name: str = "id") -> Erased:

@@ -290,7 +290,7 @@ def test_files_of_every_shape_are_joined_and_read_as_before(stream: LakeStream, 
 def vacuum(stream: LakeStream) -> None:
     lake = stream.lake
     done = vacuum_stream(
-        StreamContext(lake.storage, stream.store(), TAP, STREAM, lake.clock, lake.ids), target_bytes=1 << 30
+        StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, stream.store()), target_bytes=1 << 30
     )
     assert done.findings == ()
     (joined,) = stream.snapshot().files

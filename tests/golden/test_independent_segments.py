@@ -50,7 +50,7 @@ def from_the_document(root: Path) -> list[bytes]:
 
 
 def context(lake: Lake) -> StreamContext:
-    return StreamContext(lake.storage, lake.stream("t", "s").store(), "t", "s", lake.clock, lake.ids)
+    return StreamContext(lake.storage, "t", "s", lake.clock, lake.ids, lake.stream("t", "s").store())
 
 
 def written(root: Path, kind: str) -> Lake:

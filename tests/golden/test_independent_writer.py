@@ -116,7 +116,7 @@ def test_it_is_sound_read_continued_joined_and_rebuilt(root: Path) -> None:
     build_stream(lake, "t", "s", SCHEMA, LINES[4:], key_properties=["id"])
     assert read(lake) == LINES
     done = vacuum_stream(
-        StreamContext(lake.storage, stream.store(), "t", "s", lake.clock, lake.ids), target_bytes=1 << 20
+        StreamContext(lake.storage, "t", "s", lake.clock, lake.ids, stream.store()), target_bytes=1 << 20
     )
     assert (done.findings, done.joined.files) == ((), 3)
     assert read(lake) == LINES

@@ -9,6 +9,7 @@ from singerlake.format.state import fold
 from singerlake.format.state.transactions import Transaction
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, Outdated
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
@@ -26,8 +27,8 @@ class Stream:
         )
 
     def store(self) -> NumberedStore:
-        log = ObjectLog(self.storage, "t", "s", self.ids)
-        return NumberedStore("log", log, self.storage, "t", "s", self.clock)
+        place = StreamPlace(self.storage, "t", "s", self.clock, self.ids)
+        return NumberedStore("log", ObjectLog(place), place)
 
     def commit(self, base: Loaded, file: str) -> Loaded | Outdated:
         transaction = Transaction(id=self.ids(), at="2026", change=add(new_file(file)))

@@ -10,7 +10,7 @@ import boto3
 import psycopg
 import pytest
 
-import singerlake.storage.s3.storage
+import singerlake.storage.drivers.s3.driver
 import singerlake.stores.dynamodb.log
 import singerlake.stores.merge.store
 import singerlake.stores.postgres.store

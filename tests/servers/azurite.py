@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.storage.azure.settings import AzureSettings
+from singerlake.storage.drivers.azure.settings import AzureSettings
 from tests.servers.ports.place import place, port_of
 from tools.azurite import find
 

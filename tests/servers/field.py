@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +16,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.servers.ports.place import place, port_of
 from tests.servers.s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3Server
-from tools.servers import RCLONE, SEAWEEDFS
+from tools.servers import RCLONE, SEAWEEDFS, SWIFT
 
 BUCKET = "lakes"
 _STARTS_IN = 60.0
+_SWIFT_USER = "tests:lakes"
+"""Its access keys are the name of an account and that of a user."""
+_ROOT = Path(__file__).parents[2]
 
 
 def _seaweedfs(folder: Path, ports: list[int]) -> list[str]:
@@ -41,7 +45,17 @@ def _rclone(folder: Path, ports: list[int]) -> list[str]:
     return [str(RCLONE.find()), "serve", "s3", "--config", "/dev/null", "--addr", at, "--auth-key", key, str(folder)]
 
 
-COMMANDS: Mapping[str, Callable[[Path, list[int]], list[str]]] = {"SeaweedFS": _seaweedfs, "rclone": _rclone}
+def _swift(folder: Path, ports: list[int]) -> list[str]:
+    said = [str(folder), _SWIFT_USER, SECRET_ACCESS_KEY, *map(str, ports[:4])]
+    packages = SWIFT.find().parents[1]
+    return ["env", f"PYTHONPATH={packages}:{_ROOT}", sys.executable, "-W", "ignore", "-m", "tests.servers.swift", *said]
+
+
+COMMANDS: Mapping[str, Callable[[Path, list[int]], list[str]]] = {
+    "SeaweedFS": _seaweedfs,
+    "rclone": _rclone,
+    "OpenStack Swift": _swift,
+}
 
 
 @contextmanager
@@ -55,7 +69,7 @@ def field_server(name: str) -> Iterator[S3Server]:
         process = subprocess.Popen(COMMANDS[name](folder, ports), cwd=folder, stdout=said, stderr=said)
         stack.callback(process.wait)
         stack.callback(process.kill)
-        server = S3Server(f"http://127.0.0.1:{ports[0]}")
+        server = S3Server(f"http://127.0.0.1:{ports[0]}", _SWIFT_USER if name == "OpenStack Swift" else ACCESS_KEY_ID)
         deadline = time.monotonic() + _STARTS_IN
         while not _is_ready(server):
             if time.monotonic() > deadline or process.poll() is not None:

@@ -2,7 +2,7 @@
 
 with s3_server() as server:
     server.create_bucket("lake")
-    storage = S3Storage("lake", "prefix", server.settings(), clock=SystemClock(), ids=random_id)
+    storage = s3_storage("lake", "prefix", server.settings(), clock=SystemClock(), ids=random_id)
     server.fail("PUT", status=409, code="ConditionalRequestConflict", times=3)
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 
 ACCESS_KEY_ID = "AKIATESTSINGERLAKE00"
 SECRET_ACCESS_KEY = "not-a-real-secret-access-key-0123456789"
@@ -46,11 +46,12 @@ class S3Server:
     and whose path contains ``key_contains``; the first match is used up ``times`` times."""
 
     endpoint_url: str
+    access_key_id: str = ACCESS_KEY_ID
 
     def settings(self, **changes: Any) -> S3Settings:
         """What reaches this server, with some settings changed."""
         known: dict[str, Any] = {
-            "access_key_id": ACCESS_KEY_ID,
+            "access_key_id": self.access_key_id,
             "secret_access_key": SECRET_ACCESS_KEY,
             "region": REGION,
             "endpoint_url": self.endpoint_url,
@@ -60,7 +61,7 @@ class S3Server:
     def config(self, **changes: Any) -> dict[str, Any]:
         """The settings of a plugin that reach this server, with some changed or added."""
         return {
-            "aws_access_key_id": ACCESS_KEY_ID,
+            "aws_access_key_id": self.access_key_id,
             "aws_secret_access_key": SECRET_ACCESS_KEY,
             "aws_region": REGION,
             "s3_endpoint_url": self.endpoint_url,
@@ -70,7 +71,7 @@ class S3Server:
     def environment(self) -> dict[str, str]:
         """Variables with which a process that uses botocore's defaults reaches this server."""
         return {
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+            "AWS_ACCESS_KEY_ID": self.access_key_id,
             "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
             "AWS_DEFAULT_REGION": REGION,
             "AWS_ENDPOINT_URL": self.endpoint_url,
@@ -84,7 +85,7 @@ class S3Server:
             service,
             endpoint_url=self.endpoint_url,
             region_name=REGION,
-            aws_access_key_id=ACCESS_KEY_ID,
+            aws_access_key_id=self.access_key_id,
             aws_secret_access_key=SECRET_ACCESS_KEY,
         )
 

@@ -17,7 +17,8 @@ from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.transactions import Change, RetireFiles, Transaction
 from singerlake.storage.port import Entry, Part, Storage
 from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.writing.uploads import Receipt, Upload
 from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext
@@ -62,9 +63,6 @@ class Actor(Job):
         """Commit a change of maintenance; a conflict is no failure."""
         transaction = Transaction(id=self.world.ids(), at=timestamp(process.clock.now()), change=change)
         outcome = commit_transaction(store, base, transaction, clock=process.clock)
-        while isinstance(outcome, Pending):
-            process.clock.sleep(0.5)
-            outcome = store.settle(base, outcome) or outcome
         if isinstance(outcome, Conflict):
             self.world.note(f"in vain: {outcome.reason}")
 
@@ -148,15 +146,11 @@ class WriterJob(Actor):
             return self.watched(successor(world, process, kind), process)
 
         return StreamWriter(
-            storage=world.storage,
+            place=StreamPlace(world.storage, TAP, STREAM, process.clock, world.ids),
             store=self.store(process),
-            tap=TAP,
-            stream=STREAM,
             writer_id=process.name,
             lock=LOCK,
             rebuild=rebuild,
-            clock=process.clock,
-            ids=world.ids,
             successor=moved if successor else None,
         )
 
@@ -219,7 +213,7 @@ class VacuumJob(Actor):
         while self.times:
             self.rest(process)
             done = vacuum_stream(
-                StreamContext(cast(Storage, _Told(world)), store, TAP, STREAM, process.clock, world.ids),
+                StreamContext(cast(Storage, _Told(world)), TAP, STREAM, process.clock, world.ids, store),
                 target_bytes=world.choices.one_of((1000, 2000, 1 << 20)),
                 threads=1,
             )
@@ -288,7 +282,7 @@ class CollectorJob(Actor):
         while self.times:
             self.rest(process)
             done = collect_stream(
-                StreamContext(world.storage, store, TAP, STREAM, process.clock, world.ids),
+                StreamContext(world.storage, TAP, STREAM, process.clock, world.ids, store),
                 grace=timedelta(seconds=GRACE),
                 orphans=bool(world.choices.below(3)),
                 delete=bool(world.choices.below(6)),

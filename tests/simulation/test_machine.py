@@ -35,7 +35,7 @@ from singerlake.format.state.transactions import (
     Transaction,
 )
 from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.port import Loaded, ManifestStore
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.world.choices import identities, scripted
 from tests.simulation.world.faults import profile
@@ -84,12 +84,6 @@ class StoreMachine(RuleBasedStateMachine):
         now = timestamp(self.process.clock.now())
         transaction = Transaction(id=self.world.ids(), at=now, change=change)
         outcome = commit_transaction(self.store, self.base, transaction, clock=self.process.clock)
-        for _ in range(100):
-            if not isinstance(outcome, Pending):
-                break
-            self.process.clock.sleep(1)
-            outcome = self.store.settle(self.base, outcome) or outcome
-        assert not isinstance(outcome, Pending)
         if isinstance(outcome, Loaded):
             self.base = outcome
         return outcome

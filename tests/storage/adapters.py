@@ -19,20 +19,22 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from singerlake.adapters import s3_storage
 from singerlake.clock import SystemClock, random_id
-from singerlake.storage.azure.driver import AzureDriver
-from singerlake.storage.azure.settings import AzureSettings
-from singerlake.storage.clouds.driver import Driver
-from singerlake.storage.clouds.storage import CloudStorage
-from singerlake.storage.gcs.driver import GcsDriver, GcsSettings
+from singerlake.storage.cloud.driver import Driver
+from singerlake.storage.cloud.storage import CloudStorage
+from singerlake.storage.drivers.azure.driver import AzureDriver
+from singerlake.storage.drivers.azure.settings import AzureSettings
+from singerlake.storage.drivers.gcs.driver import GcsDriver, GcsSettings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.local.storage import LocalStorage
+from singerlake.storage.patience import Patience
 from singerlake.storage.port import Storage, Written
-from singerlake.storage.s3.storage import S3Settings, S3Storage
 from tests.processes.forked import FORKED
 from tests.servers.azurite import azurite
 from tests.servers.gcs.server import gcs_server
 from tests.servers.s3 import s3_server
-from tests.storage.clouds.driver import DriverInMemory
+from tests.storage.cloud.driver import DriverInMemory
 from tests.storage.memory import MemoryStorage
 
 Reopen = Callable[[], Storage]
@@ -109,7 +111,7 @@ def memory(folder: Path) -> Iterator[Opener]:
 
 def open_azure(container: str, prefix: str, settings: AzureSettings) -> Storage:
     driver = AzureDriver(container, prefix, settings)
-    return CloudStorage(driver, probe_max_wait=60, patience_seconds=60, clock=SystemClock(), ids=random_id)
+    return CloudStorage(driver, Patience(60, SystemClock(), place=driver.place), probe_max_wait=60, ids=random_id)
 
 
 def _azure_opener(container: str, folder: str, settings: AzureSettings) -> Opener:
@@ -151,14 +153,16 @@ def clouds_unordered(folder: Path) -> Iterator[Opener]:
 
 def _driven(driver: Callable[[], Driver]) -> Opener:
     return Opener(
-        fresh=lambda: CloudStorage(driver(), probe_max_wait=0, patience_seconds=0, clock=SystemClock(), ids=random_id),
+        fresh=lambda: CloudStorage(
+            driver(), Patience(0, SystemClock(), place="memory"), probe_max_wait=0, ids=random_id
+        ),
         reopener=lambda storage: lambda: storage,
         processes=False,
     )
 
 
 def open_s3(bucket: str, prefix: str, settings: S3Settings) -> Storage:
-    return S3Storage(bucket, prefix, settings, clock=SystemClock(), ids=random_id)
+    return s3_storage(bucket, prefix, settings, clock=SystemClock(), ids=random_id)
 
 
 def _s3_opener(bucket: str, folder: str, settings: S3Settings) -> Opener:
@@ -188,13 +192,9 @@ def real_s3(folder: Path) -> Iterator[Opener]:
 
 
 def open_gcs(bucket: str, prefix: str, settings: GcsSettings) -> Storage:
-    return CloudStorage(
-        GcsDriver(bucket, prefix, settings),
-        probe_max_wait=60.0,
-        patience_seconds=settings.patience_seconds,
-        clock=SystemClock(),
-        ids=random_id,
-    )
+    driver = GcsDriver(bucket, prefix, settings)
+    patience = Patience(settings.patience_seconds, SystemClock(), place=driver.place)
+    return CloudStorage(driver, patience, probe_max_wait=60.0, ids=random_id)
 
 
 def _gcs_opener(bucket: str, folder: str, settings: GcsSettings) -> Opener:

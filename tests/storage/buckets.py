@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.port import Refused, Storage, Written
-from singerlake.storage.s3.storage import S3Storage
 
 
 class PatientlessClock:
@@ -28,7 +28,7 @@ class PatientlessClock:
         return 0.5
 
 
-Make = Callable[..., S3Storage]
+Make = Callable[..., CloudStorage]
 
 
 def written(outcome: Written | Refused) -> str:

@@ -8,7 +8,7 @@ import ssl
 
 import pytest
 
-from singerlake.storage.failures.causes import causes, is_unknown_host, is_untrusted, system_says
+from singerlake.storage.failures import causes, is_unknown_host, is_untrusted, system_says
 
 REFUSED = OSError(errno.ECONNREFUSED, "Connection refused")
 

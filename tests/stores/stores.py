@@ -16,7 +16,7 @@ from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
 from singerlake.storage.settings import AnySettings, together
 from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.upkeep.context import StreamContext
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import check_log
@@ -66,7 +66,7 @@ class Place:
 
     def context(self, stream: str = "s") -> StreamContext:
         """What maintenance of a stream works with."""
-        return StreamContext(self.storage, self.store(stream), "t", stream, self.clock, self.ids)
+        return StreamContext(self.storage, "t", stream, self.clock, self.ids, self.store(stream))
 
     def first(self, stream: str = "s") -> Manifest:
         return fold.empty(
@@ -87,8 +87,7 @@ class Place:
     def commit(self, base: Loaded, change: Change, stream: str = "s", **options: int) -> Loaded | Conflict:
         """One change through the commit loop of a writer of its own, until it is settled."""
         store = self.store(stream)
-        outcome = commit_transaction(store, base, self.transaction(change), clock=self.clock, **options)
-        return self.settled(store, base, outcome) if isinstance(outcome, Pending) else outcome
+        return commit_transaction(store, base, self.transaction(change), clock=self.clock, **options)
 
     def committed(self, base: Loaded, *changes: Change) -> Loaded:
         """Changes one after the other, each of which must succeed."""
@@ -97,15 +96,6 @@ class Place:
             assert isinstance(outcome, Loaded), outcome
             base = outcome
         return base
-
-    def settled(self, store: ManifestStore, base: Loaded, pending: Pending) -> Loaded | Conflict:
-        """What became of a stored transaction; time goes on until that is known."""
-        for _ in range(200):
-            outcome = store.settle(base, pending)
-            if outcome is not None:
-                return outcome
-            self.clock.sleep(1)
-        raise AssertionError(f"{self.kind} never settled {pending}")
 
     def state(self, stream: str = "s") -> Manifest:
         """What a writer or reader that comes now sees."""

@@ -117,7 +117,7 @@ def test_who_waits_for_a_commit_hears_of_it_before_the_files_are_looked_for(
     one = upload(place, tmp_path)
     receipt = own.submit([one])
     own.settled(receipt)
-    assert told == (["confirmed"] if receipt.pending else [one.file.id, "confirmed"])
+    assert told == (["confirmed"] if receipt.commit.pending else [one.file.id, "confirmed"])
 
 
 def test_where_the_next_file_fails_nothing_of_its_group_is_committed(place: Place, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Spool, compress_member
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.stores.writing.uploads import Upload
 from singerlake.stores.writing.writer import StreamWriter
 from tests.fakes import START

@@ -5,6 +5,8 @@ The cases are those of Sleeper's file reference store suite and of MPS3's suites
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -22,8 +24,9 @@ from singerlake.format.state.transactions import (
     RecordRun,
     ReplaceFiles,
     RetireFiles,
+    Transaction,
 )
-from singerlake.stores.commit import commit_transaction
+from singerlake.stores.commit import commit_once, commit_transaction
 from singerlake.stores.port import Loaded, Outdated, Pending
 from tests.format.state.test_fold import add, check_log, new_file, with_holes
 from tests.stores.stores import KINDS, Place, make_place
@@ -71,9 +74,7 @@ def test_a_commit_on_an_old_state_is_refused_as_a_value_or_put_behind(place: Pla
     base = place.born()
     place.committed(base, add(new_file("a")))
     store = place.store()
-    outcome = store.commit(base, place.transaction(add(new_file("b"))))
-    if isinstance(outcome, Pending):
-        outcome = place.settled(store, base, outcome)
+    outcome = commit_once(store, base, place.transaction(add(new_file("b"))), clock=place.clock)
     if isinstance(outcome, Outdated):
         assert place.listed() == ["a"]
     else:
@@ -338,6 +339,28 @@ def test_a_state_that_disappears_during_a_commit_is_not_taken_for_a_new_stream(p
 
     with pytest.raises(UnknownOutcomeError, match="disappeared"):
         commit_transaction(Gone(), base, place.transaction(add(new_file("a"))), clock=place.clock)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("commit", [commit_transaction, commit_once])
+def test_a_commit_that_is_never_settled_is_waited_for_ten_minutes_and_then_unknown(
+    place: Place, commit: Callable[..., object]
+) -> None:
+    base, store = place.born(), place.store()
+
+    class NeverSettles:
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def commit(self, base: Loaded, transaction: Transaction) -> Pending:
+            return Pending(transaction.id, "somewhere")
+
+        def settle(self, base: Loaded, pending: Pending) -> None:
+            return None
+
+    began = place.clock.monotonic()
+    with pytest.raises(UnknownOutcomeError, match="not settled in time"):
+        commit(NeverSettles(), base, place.transaction(add(new_file("a"))), clock=place.clock)
+    assert 600 < place.clock.monotonic() - began < 602
 
 
 def test_a_manifest_says_what_no_store_may_lose(place: Place) -> None:

@@ -176,7 +176,7 @@ def test_a_table_of_a_stream_that_was_dropped_stays_as_it_is(full_refresh: bool)
     build_stream(lake, TAP, STREAM, {}, [{"id": 1, "x": "y"}])
     runner_of(lake).run(declaration_of(Declared("append")))
     before = load(lake.storage, TABLE)
-    context = StreamContext(lake.storage, lake.stream(TAP, STREAM).store(), TAP, STREAM, lake.clock, lake.ids)
+    context = StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, lake.stream(TAP, STREAM).store())
     drop_stream(context, dry_run=False)
     with pytest.raises(UnknownNameError, match="was dropped and has no version, so that the table stays as it is"):
         runner_of(lake).run(declaration_of(Declared("append")), full_refresh=full_refresh)

@@ -32,7 +32,7 @@ def _small() -> Iterator[None]:
 
 
 def _context(lake: Lake) -> StreamContext:
-    return StreamContext(lake.storage, lake.stream(TAP, STREAM).store("lockfile"), TAP, STREAM, lake.clock, lake.ids)
+    return StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, lake.stream(TAP, STREAM).store("lockfile"))
 
 
 def _vacuum(world: World) -> None:

@@ -19,8 +19,8 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import Change, CollectFiles, Transaction, addition
 from singerlake.singer_file import compress_member
-from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.commit import submit_transaction
+from singerlake.stores.port import Loaded
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, record, schema_line
 
@@ -367,6 +367,4 @@ def committed(maker: Maker, change: Change) -> Loaded | Conflict:
     base = store.load()
     assert base is not None
     transaction = Transaction(id=maker.ids(), at=maker.now(), change=change)
-    outcome = commit_transaction(store, base, transaction, clock=maker.clock)
-    made: Loaded | Conflict = maker.settled(store, base, outcome) if isinstance(outcome, Pending) else outcome
-    return made
+    return maker.settled(submit_transaction(store, base, transaction, clock=maker.clock), base)

@@ -10,8 +10,8 @@ import msgspec
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.transactions import ReplaceFiles, Transaction
-from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.commit import submit_transaction
+from singerlake.stores.port import Loaded
 from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, provenance, record
 
 Case = Callable[[Maker], dict[str, Any]]
@@ -106,15 +106,14 @@ def merge_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
     # Two writers join the same files at once: what is settled first takes effect, the other is void.
     base = maker.store().load()
     assert base is not None
-    pending: list[tuple[Any, Pending]] = []
+    commits = []
     for _ in range(2):
         store = maker.store()
         change = ReplaceFiles(old=(first.id, second.id), new=(maker.joined([first, second]),))
         transaction = Transaction(id=maker.ids(), at=maker.now(), change=change)
-        outcome = commit_transaction(store, base, transaction, clock=maker.clock)
-        assert isinstance(outcome, Pending)
-        pending.append((store, outcome))
-    outcomes = [maker.settled(store, base, each) for store, each in pending]
+        commits.append(submit_transaction(store, base, transaction, clock=maker.clock))
+    assert all(commit.outcome is None for commit in commits)
+    outcomes = [maker.settled(commit, base) for commit in commits]
     assert sorted(isinstance(each, Loaded) for each in outcomes) == [False, True]
     maker.add(V1, [record(5)])
     maker.put(maker.manifest_key, maker.born)

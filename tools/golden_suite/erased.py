@@ -9,8 +9,8 @@ import msgspec
 from singerlake.clock import timestamp
 from singerlake.format.extra_fields import Provenance
 from singerlake.format.state.transactions import EraseFiles, ReplaceFiles, Transaction
-from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.commit import submit_transaction
+from singerlake.stores.port import Loaded
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, record
 
@@ -190,16 +190,13 @@ def merge_with_an_erasure_that_came_too_late(maker: Maker) -> dict[str, Any]:
     # A join and an erasure of the same file at once: what is settled first takes effect, the other is void.
     hidden = msgspec.structs.replace(first, id=maker.ids(), path=files[0].path, records=0, erased=2)
     changes = (ReplaceFiles(old=(first.id, second.id), new=(joined,)), EraseFiles(old=(first.id,), new=(hidden,)))
-    pending = []
+    commits = []
     for change in changes:
-        store = maker.store()
-        outcome = commit_transaction(
-            store, base, Transaction(id=maker.ids(), at=maker.now(), change=change), clock=maker.clock
-        )
-        assert isinstance(outcome, Pending)
-        pending.append((store, outcome))
+        transaction = Transaction(id=maker.ids(), at=maker.now(), change=change)
+        commits.append(submit_transaction(maker.store(), base, transaction, clock=maker.clock))
         maker.clock.sleep(0.01)
-    outcomes = [maker.settled(store, base, each) for store, each in pending]
+    assert all(commit.outcome is None for commit in commits)
+    outcomes = [maker.settled(commit, base) for commit in commits]
     assert [isinstance(each, Loaded) for each in outcomes] == [True, False]
     maker.put(maker.manifest_key, maker.born)
     return maker.expected("Files are joined, and a record of one erased at once: the erasure is void.", format=2)

@@ -20,6 +20,7 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.lines.times import span
 from singerlake.format.schema_hash import schema_hash
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest, StreamSchema
@@ -28,8 +29,8 @@ from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import compress_member
 from singerlake.storage.settings import StorageSettings
-from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.commit import Commit, submit_transaction
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.condition import parse_condition
 from singerlake.upkeep.erase.erase_stream import erase_messages
@@ -306,9 +307,7 @@ class Maker:
         assert base is not None
         change = ReplaceFiles(old=tuple(file.id for file in files), new=(new,))
         transaction = Transaction(id=self.ids(), at=self.now(), change=change)
-        outcome = commit_transaction(store, base, transaction, clock=self.clock)
-        if isinstance(outcome, Pending):
-            outcome = self.settled(store, base, outcome)
+        outcome = self.settled(submit_transaction(store, base, transaction, clock=self.clock), base)
         assert isinstance(outcome, Loaded)
         store.publish(outcome, run_ended=True)
         return outcome.manifest.by_id[new.id]
@@ -324,7 +323,7 @@ class Maker:
     def erase(self, *numbers: int) -> None:
         """Erase the records with these ``n``, a second after what came before."""
         self.clock.sleep(1)
-        context = StreamContext(self.storage, self.store(), self.tap, self.stream, self.clock, self.ids)
+        context = StreamContext(self.storage, self.tap, self.stream, self.clock, self.ids, self.store())
         where = parse_condition(f"n in ({', '.join(map(str, numbers))})", read=str)
         done = erase_messages(context, where, who="suite", dry_run=False)
         assert (done.records, done.findings) == (len(numbers), ())
@@ -333,7 +332,7 @@ class Maker:
     def expire(self, before: int) -> None:
         """Have the messages before an offset expire, a second after what came before."""
         self.clock.sleep(1)
-        context = StreamContext(self.storage, self.store(), self.tap, self.stream, self.clock, self.ids)
+        context = StreamContext(self.storage, self.tap, self.stream, self.clock, self.ids, self.store())
         done = expire_messages(context, Cut(before=before), dry_run=False)
         assert done.files.files
         self.messages[: done.floor] = [None] * done.floor
@@ -342,8 +341,8 @@ class Maker:
         """A reader must not give these records any more."""
         self.messages = [None if line and _number_of(line) in numbers else line for line in self.messages]
 
-    def settled(self, store: ManifestStore, base: Loaded, pending: Pending) -> Any:
-        while (outcome := store.settle(base, pending)) is None:
+    def settled(self, commit: Commit, base: Loaded) -> Loaded | Conflict:
+        while (outcome := commit.look(base)) is None:
             self.clock.sleep(1)
         return outcome
 
@@ -351,7 +350,7 @@ class Maker:
         """Move the stream to another store; the lake's new streams are to be kept there, too."""
         there = self.lake.stream(self.tap, self.stream)
         old, new = there.store(from_kind), there.store(kind)
-        migrate_stream(StreamContext(self.storage, old, self.tap, self.stream, self.clock, self.ids), new)
+        migrate_stream(StreamContext(self.storage, self.tap, self.stream, self.clock, self.ids, old), new)
         self.kind = kind
         metadata = json.loads(self.get(layout.root_metadata_key()))
         self.put(layout.root_metadata_key(), json.dumps({**metadata, "manifest_store": kind}).encode())

@@ -15,8 +15,8 @@ from singerlake.format import layout
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.transactions import Rebase, Transaction
-from singerlake.stores.commit import commit_transaction
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.commit import submit_transaction
+from singerlake.stores.port import Loaded
 from singerlake.stores.segments import new_state, objects, stored
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, file_bytes, record
@@ -149,9 +149,7 @@ def made_anew(maker: Maker) -> None:
     assert base is not None
     state = msgspec.structs.replace(base.manifest, lineage=maker.ids())
     transaction = Transaction(id=maker.ids(), at=maker.now(), change=Rebase(manifest=state))
-    outcome = commit_transaction(store, base, transaction, clock=maker.clock)
-    if isinstance(outcome, Pending):
-        outcome = maker.settled(store, base, outcome)
+    outcome = maker.settled(submit_transaction(store, base, transaction, clock=maker.clock), base)
     assert isinstance(outcome, Loaded)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import BrokenFileError, MissingFileError, SettingError, ValueDoesNotFitError
 from singerlake.format import layout
-from singerlake.spark.batch.reader import task_storage
+from singerlake.spark.worker_storage import task_storage
 from singerlake.work.parallel import in_parallel
 
 if TYPE_CHECKING:

@@ -8,42 +8,23 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 
-from singerlake.adapters import has_log, load_for_reader
 from singerlake.arrow.plan.request import Request
-from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
+from singerlake.newest import StateReader
 from singerlake.settings import storage_settings, store_settings
 from singerlake.spark.option_values import named_as_options
 from singerlake.spark.options import ReadOptions
 from singerlake.stores.atomic.bounds import bounded
-from singerlake.stores.port import Loaded
 from singerlake.stream import LakeStream
 
 KEPT = 4
 """Streams whose state is kept; one of a million files takes half a gigabyte."""
 
-
-@dataclass(frozen=True, slots=True)
-class _OpenStream:
-    """A state, and the ETag that ``manifest.json`` had before it was read. ``loaded`` is the same state as a store that
-    can go on from it gave it."""
-
-    etag: str
-    manifest: Manifest
-    loaded: Loaded | None
-
-    def stays(self, stream: LakeStream) -> bool:
-        """Whether this is the stream's state for as long as ``manifest.json`` stays as it is, or can be gone on from.
-        What was rebuilt in memory is neither."""
-        followed = has_log(self.manifest.store, stream.lake.stores)
-        return self.loaded is not None or (self.manifest.lineage is not None and not followed)
-
-
-_kept: OrderedDict[tuple[object, ...], _OpenStream] = OrderedDict()
+_kept: OrderedDict[tuple[object, ...], tuple[str, StateReader]] = OrderedDict()
+"""Each with the ETag that ``manifest.json`` had before it was read."""
 _lock = threading.Lock()
 
 
@@ -64,16 +45,20 @@ def snapshot(stream: LakeStream) -> Manifest:
         return stream.snapshot()
     key = (storage.url, stream.lake.settings, stream.lake.stores, stream.tap, stream.name)
     with _lock:
-        known = _kept.get(key)
-    cached = _followed(stream, known) if known is not None and known.etag == entry.etag else None
-    cached = cached or _read(stream, entry.etag)
-    if cached.stays(stream):
-        with _lock:
-            _kept[key] = cached
-            _kept.move_to_end(key)
-            while len(_kept) > KEPT:
-                _kept.popitem(last=False)
-    return cached.manifest
+        # No other thread finds it while this one uses it.
+        etag, newest = _kept.pop(key, ("", None))
+    # A log that was made anew has a manifest.json made anew, so it is not gone on from the log before it.
+    state = newest.gone_on() if newest is not None and etag == entry.etag else None
+    if newest is None or state is None:
+        newest = stream.state_reader()
+        state = newest.read()
+    if state is None:
+        return stream.snapshot()
+    with _lock:
+        _kept[key] = entry.etag, newest
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return state
 
 
 @named_as_options()
@@ -81,30 +66,3 @@ def wanted_of(stream: LakeStream, request: Request) -> tuple[Manifest, Request]:
     """The stream's state as it is now, and what is wanted of it with offsets instead of commits. Raises as ``snapshot``
     and ``bounded``."""
     return bounded(stream.lake.storage, stream.tap, stream.name, lambda: snapshot(stream), request)
-
-
-def _followed(stream: LakeStream, known: _OpenStream) -> _OpenStream | None:
-    """What is known with what came after it; None where that cannot be told from it. A log that was made anew has a
-    ``manifest.json`` made anew, so it is not gone on from the log before it."""
-    if known.loaded is None:
-        return known
-    try:
-        loaded = stream.store(known.manifest.store).catch_up(known.loaded)
-    except LakeError:
-        return None
-    return _OpenStream(known.etag, loaded.manifest.shown, loaded) if loaded is not None else None
-
-
-def _read(stream: LakeStream, etag: str) -> _OpenStream:
-    kind = stream.kind()
-    if has_log(kind, stream.lake.stores):
-        try:
-            loaded = load_for_reader(
-                stream.store(kind), stream.lake.storage, layout.manifest_key(stream.tap, stream.name)
-            )
-        except LakeError:
-            # The stream may be on its way to another store; what is wrong with it is told below.
-            loaded = None
-        if loaded is not None:
-            return _OpenStream(etag, loaded.manifest.shown, loaded)
-    return _OpenStream(etag, stream.snapshot(), None)

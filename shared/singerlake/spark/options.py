@@ -10,7 +10,6 @@ from singerlake.arrow.plan.request import MessageKinds, Mode, Request, messages_
 from singerlake.errors import SettingError
 from singerlake.settings import QUERY_SETTINGS
 from singerlake.spark.option_values import absolute, checked, names, storage, truth
-from singerlake.spark.stream.limits import Limits
 
 OPTIONAL = (
     "from_version",
@@ -37,6 +36,31 @@ LIMITS = (
     "maxFilesPerTrigger",
     "maxBytesPerTrigger",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The most messages, files and raw bytes of a batch, all of them at once; None: no limit. Each is 1 or more."""
+
+    records: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+
+    def __bool__(self) -> bool:
+        return (self.records, self.files, self.bytes) != (None, None, None)
+
+    def within(self, other: Limits) -> Limits:
+        """The stricter of both, limit by limit."""
+        return Limits(
+            records=_least(self.records, other.records),
+            files=_least(self.files, other.files),
+            bytes=_least(self.bytes, other.bytes),
+        )
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    given = [value for value in (one, other) if value is not None]
+    return min(given) if given else None
 
 
 @dataclass(frozen=True)

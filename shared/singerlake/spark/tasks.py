@@ -8,12 +8,12 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from singerlake.adapters import open_storage
-from singerlake.errors import NotALakeError, SettingError, SingerlakeError
-from singerlake.format import layout
+from singerlake.errors import SettingError, SingerlakeError
+from singerlake.spark.tables.sql import SparkSql
+from singerlake.spark.worker_storage import worker_storage
 from singerlake.work.engine import Answer, Item, Task, answers
 from singerlake.work.groups import waves
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from singerlake.spark.tables.sql import SparkSql
-    from singerlake.storage.port import Storage
     from singerlake.storage.settings import StorageSettings
 
 logger = logging.getLogger(__name__)
@@ -66,9 +64,7 @@ class SparkTasks:
 
     def sql(self) -> SparkSql:
         """What runs statements on the same session."""
-        from singerlake.spark.tables.sql import SparkSql
-
-        return SparkSql(self)
+        return SparkSql(self.session, self.url, self.settings)
 
 
 def _by_objects(session: SparkSession, work: Work, groups: list[list[Any]]) -> list[Any]:
@@ -144,21 +140,3 @@ def _answers(
         return answers(task, worker_storage(url, settings), group)
     except SingerlakeError as error:
         return error
-
-
-def worker_storage(url: str, settings: StorageSettings | None) -> Storage:
-    """The lake, in a worker. Raises ``NotALakeError`` where it is not there."""
-    storage = _storage(url, settings)
-    if not storage.list_folder(f"{layout.RAW}/").folders:
-        raise NotALakeError(
-            "nothing here is a lake, on the machine that runs this task",
-            hint="a local path has to be the same folder on the driver and all workers; or use s3://",
-            path=url,
-        )
-    return storage
-
-
-@lru_cache(maxsize=8)
-def _storage(url: str, settings: StorageSettings | None) -> Storage:
-    """One storage for all tasks of a Python worker, which Spark uses again."""
-    return open_storage(url, settings)

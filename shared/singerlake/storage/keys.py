@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from singerlake.errors import CorruptObjectError, MissingFileError
+from singerlake.errors import CorruptObjectError, MissingFileError, SettingError
 from singerlake.storage.port import Part
 
 TEMPORARY_PREFIX = ".tmp-"
@@ -53,6 +53,14 @@ def check_prefix(prefix: str) -> str:
     if folder:
         check_key(folder)
     return prefix
+
+
+def root_prefix(prefix: str) -> str:
+    """What the keys of a bucket begin with below a lake's root in it. Raises ``SettingError`` where ``prefix`` is not a
+    plain path, with no slash at either end."""
+    if prefix and any(segment in ("", ".", "..") for segment in prefix.split("/")):
+        raise SettingError("lake_root has an empty, '.' or '..' part", hint="remove it", lake_root=prefix)
+    return f"{prefix}/" if prefix else ""
 
 
 def check_conditions(if_absent: bool, if_match: str | None) -> None:

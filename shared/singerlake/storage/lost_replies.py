@@ -18,6 +18,7 @@ from singerlake.storage.patience import GivenUp, Patience, RetryReason
 
 Result = TypeVar("Result")
 
+_GIVEN_UP = "singerlake_given_up"
 _looked_up: ContextVar[bool] = ContextVar("singerlake_looked_up", default=False)
 
 
@@ -30,6 +31,11 @@ class Meaning(Enum):
     UNKNOWN = "it may or may not have happened"
     FATAL = "nothing happened, and trying again does not help"
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later: what failed is the storage or the way to it, not the request."""
+        return self in (Meaning.BUSY, Meaning.CONFLICT, Meaning.UNKNOWN)
+
 
 def _at_once(_: Exception) -> float:
     return 0.0
@@ -38,12 +44,10 @@ def _at_once(_: Exception) -> float:
 @dataclass(frozen=True)
 class DriverErrors:
     """What the errors of one driver say. ``meaning`` raises an error again that is not the driver's. ``reason`` is what
-    a request that is sent again waits for, ``retry_after`` the seconds that the server asks to wait, and ``give_up``
-    has the driver's translation tell how a wait ended."""
+    a request that is sent again waits for, and ``retry_after`` the seconds that the server asks to wait."""
 
     meaning: Callable[[Exception], Meaning]
     reason: Callable[[Exception], RetryReason]
-    give_up: Callable[[Exception, GivenUp | None], None]
     retry_after: Callable[[Exception], float] = _at_once
 
 
@@ -94,7 +98,7 @@ def send_until_known(
                 _looked_up.set(True)
                 return seen
         if not wait.again(errors.reason(last), at_least=errors.retry_after(last), said=words(translate(last))):
-            errors.give_up(last, wait.given_up)
+            setattr(last, _GIVEN_UP, wait.given_up)
             break
     if errors.meaning(last) is Meaning.CONFLICT and (seen := _look(write)) is not None:
         _looked_up.set(True)
@@ -119,6 +123,12 @@ def answered(work: Callable[[], Result]) -> tuple[Result, bool]:
         return work(), not _looked_up.get()
     finally:
         _looked_up.set(before or _looked_up.get())
+
+
+def given_up(error: Exception) -> GivenUp | None:
+    """How the wait for a request ended that failed with this error; None where nothing was waited for."""
+    how: GivenUp | None = getattr(error, _GIVEN_UP, None)
+    return how
 
 
 def words(error: SingerlakeError) -> str:

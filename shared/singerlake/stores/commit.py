@@ -1,8 +1,11 @@
-"""The one commit loop of all manifest stores: commit; when another came first, catch up and try again."""
+"""The one commit loop of all manifest stores: commit; when another came first, catch up and try again. And the one way
+to wait for stores that settle a commit later."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 
@@ -22,7 +25,7 @@ from singerlake.format.state.transactions import (
     ReplaceFiles,
     Transaction,
 )
-from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
+from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, SettlingStore
 
 ATTEMPTS = 100
 _FIRST_WAIT = 0.01
@@ -32,10 +35,73 @@ _FIRST_POLL = 0.05
 _LONGEST_POLL = 1.0
 
 
+@dataclass
+class Commit:
+    """A transaction that a manifest store has taken or refused. ``outcome`` is a state that holds it, or why it is
+    void; None where the store settles that later, for which ``pending`` is the receipt."""
+
+    store: ManifestStore
+    clock: Clock
+    outcome: Loaded | Conflict | None = None
+    pending: Pending | None = None
+
+    def look(self, base: Loaded) -> Loaded | Conflict | None:
+        """The outcome, as far as the store can tell by now. ``base`` is the newest known state. Raises what the store
+        raises."""
+        if self.outcome is None:
+            assert self.pending is not None
+            # Only such a store gives receipts.
+            self.outcome = cast(SettlingStore, self.store).settle(base, self.pending)
+        return self.outcome
+
+    def wait(self, base: Loaded) -> Loaded | Conflict:
+        """The outcome, once it is known. Raises as ``look``, and ``UnknownOutcomeError`` after ten minutes."""
+        where = base.manifest
+        await_settled(lambda: self.look(base) is not None, self.clock, tap=where.tap, stream=where.stream)
+        assert self.outcome is not None
+        return self.outcome
+
+
+def await_settled(is_settled: Callable[[], bool], clock: Clock, *, tap: str, stream: str) -> None:
+    """Ask ``is_settled`` again and again until it is true. Raises ``UnknownOutcomeError`` after ten minutes."""
+    started, backoff = clock.monotonic(), Backoff(clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0)
+    while not is_settled():
+        if clock.monotonic() - started > _SETTLE_WAIT:
+            raise UnknownOutcomeError(
+                "a stored transaction was not settled in time",
+                hint="run again; nothing is lost",
+                tap=tap,
+                stream=stream,
+            )
+        backoff.wait()
+
+
+def newer(one: Loaded, other: Loaded) -> Loaded:
+    """The state of the higher transaction number."""
+    return one if one.manifest.transaction.number >= other.manifest.transaction.number else other
+
+
+def commit_once(
+    store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock
+) -> Loaded | Outdated | Conflict:
+    """One try to commit, for a whole new state: that must not follow another state than the one it was made from. Waits
+    where the store settles later. Raises what the store raises, and as ``Commit.wait``."""
+    outcome = store.commit(base, transaction)
+    return Commit(store, clock, pending=outcome).wait(base) if isinstance(outcome, Pending) else outcome
+
+
 def commit_transaction(
     store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock, attempts: int = ATTEMPTS
-) -> Loaded | Conflict | Pending:
-    """The state with ``transaction`` in it, a receipt for it, or why it can never be.
+) -> Loaded | Conflict:
+    """The state with ``transaction`` in it, or why it can never be; where the store settles that later, waits for it.
+    Raises as ``submit_transaction`` and ``Commit.wait``."""
+    return submit_transaction(store, base, transaction, clock=clock, attempts=attempts).wait(base)
+
+
+def submit_transaction(
+    store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock, attempts: int = ATTEMPTS
+) -> Commit:
+    """Commit ``transaction``, without waiting where the store settles it later.
 
     Every try begins by looking for the change's own files in the state at hand, since the answer "refused" may be
     one's own earlier success whose reply was lost. A conflict counts only with the newest state. Waits between tries
@@ -45,27 +111,29 @@ def commit_transaction(
     backoff = Backoff(clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
     for _ in range(attempts):
         if is_done(base.manifest, transaction.change):
-            return base
+            return Commit(store, clock, base)
         conflict: Conflict | None = None
         try:
             outcome = store.commit(base, transaction)
         except UnknownOutcomeError as error:
             unknown = error
         else:
+            if isinstance(outcome, Pending):
+                return Commit(store, clock, pending=outcome)
+            if isinstance(outcome, Loaded):
+                return Commit(store, clock, outcome)
             if isinstance(outcome, Conflict):
                 conflict = outcome
-            elif not isinstance(outcome, Outdated):
-                return outcome
             else:
                 unknown = None
         if conflict is None:
             backoff.wait()
         fresh = caught_up(store, base, unknown)
         if conflict is not None and fresh.manifest.transaction == base.manifest.transaction:
-            return conflict
+            return Commit(store, clock, conflict)
         base = fresh
     if is_done(base.manifest, transaction.change):
-        return base
+        return Commit(store, clock, base)
     if unknown is not None:
         raise unknown
     raise TooManyConflictsError(
@@ -88,19 +156,6 @@ def caught_up(store: ManifestStore, base: Loaded, unknown: UnknownOutcomeError |
             hint="run 'singerlake rebuild', then run again; no file was deleted",
         )
     return fresh
-
-
-def await_settled(store: ManifestStore, base: Loaded, pending: Pending, *, clock: Clock) -> Loaded | Conflict:
-    """Wait until it is known where a stored transaction came to stand. Raises ``UnknownOutcomeError`` after ten
-    minutes."""
-    started, backoff = clock.monotonic(), Backoff(clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0)
-    while (outcome := store.settle(base, pending)) is None:
-        if clock.monotonic() - started > _SETTLE_WAIT:
-            raise UnknownOutcomeError(
-                "a stored transaction was not settled in time", hint="run again; nothing is lost", key=pending.key
-            )
-        backoff.wait()
-    return outcome
 
 
 def is_done(manifest: Manifest, change: Change) -> bool:

@@ -16,7 +16,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Written
-from singerlake.stores.port import Abilities, Loaded, Outdated, Pending, Trimmed
+from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.publish import refuse_foreign
 from singerlake.stores.segments.stored import in_new_segments, to_stored
 from singerlake.stores.shared_states import note, read_manifest
@@ -114,10 +114,6 @@ class LockfileStore:
             current = self.load()
             return current if current and current.manifest.transaction == after.transaction else Outdated()
         return Loaded(after, outcome.etag)
-
-    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """Not needed: every commit is answered at once."""
-        raise TypeError(f"{self.kind} gives no receipts")
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """Nothing to do: every commit is published."""

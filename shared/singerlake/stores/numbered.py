@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from singerlake.clock import Backoff, Clock
+from singerlake.clock import Backoff
 from singerlake.errors import CorruptObjectError, ForeignManifestError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
@@ -25,9 +25,9 @@ from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.prepared import settlement
 from singerlake.format.state.transactions import PrepareFiles, Rebase, Transaction, as_written
-from singerlake.storage.port import Storage
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.port import Abilities, Loaded, Outdated, Pending, Trimmed
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.publish import publish_manifest, published, refuse_foreign
 from singerlake.stores.segments.copies import SegmentCopies
 from singerlake.stores.segments.new_state import for_log, opened
@@ -100,10 +100,7 @@ class NumberedStore:
         self,
         kind: str,
         log: TransactionLog,
-        storage: Storage,
-        tap: str,
-        stream: str,
-        clock: Clock,
+        place: StreamPlace,
         *,
         lake_id: str | None = None,
         snapshots: SnapshotSettings | None = None,
@@ -114,14 +111,14 @@ class NumberedStore:
         self._lake_id = lake_id
         self.abilities = log.abilities
         self._log = log
-        self._storage = storage
-        self._tap = tap
-        self._stream = stream
-        self._clock = clock
-        self._key = layout.manifest_key(tap, stream)
-        self._decisions = Decisions(storage, tap)
+        self._storage = place.storage
+        self._tap = place.tap
+        self._stream = place.stream
+        self._clock = place.clock
+        self._key = place.manifest_key
+        self._decisions = Decisions(place.storage, place.tap)
         settings, eager = snapshots or SnapshotSettings(), not log.abilities.followable
-        self.snapshots = Snapshots(storage, self._key, clock, settings, eager=eager, copies=copies)
+        self.snapshots = Snapshots(place.storage, self._key, place.clock, settings, eager=eager, copies=copies)
 
     @property
     def exclusive(self) -> bool:
@@ -193,10 +190,6 @@ class NumberedStore:
         committed = _loaded(after)
         self.publish_behind(committed, own=number)
         return committed
-
-    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """Not needed: every commit is answered at once."""
-        raise TypeError(f"{self.kind} gives no receipts")
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """As the port says; an undecided state is left to the writer that settles it."""

@@ -44,9 +44,9 @@ class Abilities:
     ``locks``: its writers take the lock files of the Singerlake Spec. ``followable``: its state is on the lake, so that
     a reader of the lake can follow it past ``manifest.json``, and a state that is lost is rebuilt from the data
     files; where not, ``manifest.json`` is all that readers have, and a database without history stops writers.
-    ``settles``: commits may be answered with ``Pending``. ``prepares``: it takes what an atomic run prepares.
-    ``together``: one transaction of its database commits to several streams, to ``most_together`` of them (None: to any
-    number); it is a ``singerlake.stores.atomic.together.TogetherStore`` then.
+    ``settles``: commits may be answered with ``Pending``; it is a ``SettlingStore`` then. ``prepares``: it takes what
+    an atomic run prepares. ``together``: one transaction of its database commits to several streams, to
+    ``most_together`` of them (None: to any number); it is a ``singerlake.stores.atomic.together.TogetherStore`` then.
     """
 
     locks: bool = False
@@ -101,11 +101,6 @@ class ManifestStore(Protocol):
         ``UnknownOutcomeError`` where it cannot be told whether it took effect."""
         ...
 
-    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """Where a pending transaction came to stand: a state that holds it, or why it is void; None: not settled yet,
-        ask again later. Works towards settling; does not wait."""
-        ...
-
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """Bring ``manifest.json`` up to ``state`` where that is due: conditionally, and never back to a lower number.
 
@@ -123,4 +118,14 @@ class ManifestStore(Protocol):
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Remove transactions that a durable snapshot covers, except the last ``keep``. In this order: an immutable
         snapshot, read back; ``manifest.json`` at least as new; the floor raised; then the removal."""
+        ...
+
+
+class SettlingStore(ManifestStore, Protocol):
+    """A ``ManifestStore`` that may store a transaction before its place in the log is known. ``stores.commit.Commit``
+    waits for it."""
+
+    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
+        """Where a pending transaction came to stand: a state that holds it, or why it is void; None: not settled yet,
+        ask again later. Works towards settling; does not wait."""
         ...

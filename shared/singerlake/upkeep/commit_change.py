@@ -2,41 +2,73 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Iterator
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from singerlake.clock import timestamp
-from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Change, Transaction
-from singerlake.lock_file import Lock, LockSettings
-from singerlake.stores.commit import await_settled, commit_transaction
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.commit import Commit, newer, submit_transaction
+from singerlake.stores.history import stream_closed
+from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import StreamContext
+
+Made = TypeVar("Made")
 
 
 def commit_change(
     context: StreamContext, base: Loaded, change: Change, *, who: str, at: datetime | None = None
 ) -> Loaded | Conflict:
     """The state with ``change`` in it, settled, or why it does not fit. ``who`` takes the stream's lock where a store
-    needs one; ``at`` is the time of the transaction, the clock's unless it is given. Raises as ``commit_transaction``
-    and ``await_settled``."""
-    outcome = submit_change(context, base, change, who=who, at=at)
-    return await_settled(context.store, base, outcome, clock=context.clock) if isinstance(outcome, Pending) else outcome
+    needs one; ``at`` is the time of the transaction, the clock's unless it is given. Raises as
+    ``commit_transaction``."""
+    return submit_change(context, base, change, who=who, at=at).wait(base)
 
 
 def submit_change(
     context: StreamContext, base: Loaded, change: Change, *, who: str, at: datetime | None = None
-) -> Loaded | Conflict | Pending:
-    """As ``commit_change``, but for a receipt where the store settles later, unless others have to be kept away until
-    then."""
-    store, clock, ids = context.store, context.clock, context.ids
-    transaction = Transaction(id=ids(), at=timestamp(at or clock.now()), change=change)
-    with ExitStack() as held:
-        if store.exclusive:
-            key = layout.stream_lock_key(context.tap, context.stream)
-            held.enter_context(Lock(context.storage, key, f"{who} {ids()}", LockSettings(), clock, ids).held())
-        outcome = commit_transaction(store, base, transaction, clock=clock)
-        if isinstance(outcome, Pending) and store.exclusive:
-            return await_settled(store, base, outcome, clock=clock)
-        return outcome
+) -> Commit:
+    """As ``commit_change``, without waiting where the store settles later. Raises as ``submit_transaction``."""
+    store, clock = context.store, context.clock
+    transaction = Transaction(id=context.ids(), at=timestamp(at or clock.now()), change=change)
+    with context.alone(who, store):
+        return submit_transaction(store, base, transaction, clock=clock)
+
+
+class Commits(Generic[Made]):
+    """What one run of maintenance commits to a stream, change after change: nothing else waits for those that the store
+    settles later. ``loaded`` is the newest known state."""
+
+    def __init__(self, context: StreamContext, loaded: Loaded, *, who: str) -> None:
+        self.loaded = loaded
+        self._context = context
+        self._who = who
+        self._waiting: deque[tuple[Made, Commit]] = deque()
+
+    def submit(self, made: Made, change: Change) -> Commit:
+        """Commit ``change``; ``made`` is what ``settled`` gives back with its outcome. Raises as
+        ``submit_transaction``."""
+        commit = submit_change(self._context, self.loaded, change, who=self._who)
+        self._waiting.append((made, commit))
+        return commit
+
+    def settled(self, *, wait: bool) -> Iterator[tuple[Made, Loaded | Conflict]]:
+        """What is settled by now, with ``wait`` all of it, in the order of the commits. Raises ``StreamClosedError``
+        where the stream was moved meanwhile, and as ``Commit.wait``."""
+        while self._waiting:
+            made, commit = self._waiting[0]
+            outcome = commit.wait(self.loaded) if wait else commit.look(self.loaded)
+            if outcome is None:
+                return
+            self._waiting.popleft()
+            if isinstance(outcome, Loaded):
+                self.loaded = newer(outcome, self.loaded)
+            elif outcome.successor is not None:
+                raise stream_closed(self._context.tap, self._context.stream, outcome.successor)
+            yield made, outcome
+
+    def catch_up(self) -> None:
+        """Have ``loaded`` be the newest state there is. Raises what the store raises."""
+        self.loaded = self._context.store.catch_up(self.loaded) or self.loaded

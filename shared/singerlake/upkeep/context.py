@@ -8,31 +8,21 @@ from typing import Protocol
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import LostStateError
-from singerlake.format import layout
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 from singerlake.stores.history import stream_closed
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.shared_states import read_manifest
 from singerlake.upkeep.rebuild.survey import has_data_files
 
 
 @dataclass(frozen=True, slots=True)
-class StreamContext:
-    """One stream: where its files are stored, the manifest store that keeps its state, and time and identities."""
+class StreamContext(StreamPlace):
+    """One stream, with the manifest store that keeps its state."""
 
-    storage: Storage
     store: ManifestStore
-    tap: str
-    stream: str
-    clock: Clock
-    ids: IdSource
-
-    @property
-    def prefix(self) -> str:
-        """What the keys of all its objects begin with."""
-        return layout.stream_prefix(self.tap, self.stream)
 
     def load(self) -> Loaded | None:
         """The stream's state; None where it has neither a state nor a data file. Raises ``LostStateError`` where it has
@@ -57,11 +47,10 @@ class StreamContext:
 
     def _is_coming(self) -> bool:
         """Whether a migration to this store has begun: ``manifest.json`` has the state that the other store closed."""
-        key = self.prefix + layout.MANIFEST
-        stored = self.storage.get(key)
+        stored = self.storage.get(self.manifest_key)
         if stored is None:
             return False
-        return read_manifest(stored.body, key=key, storage=self.storage).closed == self.store.kind
+        return read_manifest(stored.body, key=self.manifest_key, storage=self.storage).closed == self.store.kind
 
 
 class UpkeptStream(Protocol):

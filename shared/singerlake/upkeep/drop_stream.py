@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -25,12 +24,11 @@ from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.format.state.transactions import Rebase, Transaction
-from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
-from singerlake.stores.commit import await_settled
+from singerlake.stores.commit import commit_once
 from singerlake.stores.history import stream_closed
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.port import Loaded
 from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.file_count import NONE, Tally, tally
@@ -188,17 +186,10 @@ def _run(context: StreamContext) -> Run:
 def _committed(context: StreamContext, base: Loaded, after: Manifest) -> Loaded | None:
     """The state that the drop made; None where a writer came first. Unlike a file, a whole new state must never be
     committed to another state than it was made from."""
-    store, clock, ids = context.store, context.clock, context.ids
-    transaction = Transaction(id=ids(), at=timestamp(clock.now()), change=Rebase(manifest=after))
-    with ExitStack() as held:
-        if store.exclusive:
-            key = layout.stream_lock_key(context.tap, context.stream)
-            held.enter_context(
-                Lock(context.storage, key, f"singerlake drop {ids()}", LockSettings(), clock, ids).held()
-            )
-        outcome = store.commit(base, transaction)
-        if isinstance(outcome, Pending):
-            outcome = await_settled(store, base, outcome, clock=clock)
+    store, clock = context.store, context.clock
+    transaction = Transaction(id=context.ids(), at=timestamp(clock.now()), change=Rebase(manifest=after))
+    with context.alone("singerlake drop", store):
+        outcome = commit_once(store, base, transaction, clock=clock)
     if isinstance(outcome, Conflict) and outcome.successor is not None:
         raise stream_closed(context.tap, context.stream, outcome.successor)
     return outcome if isinstance(outcome, Loaded) else None

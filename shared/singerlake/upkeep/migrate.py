@@ -16,8 +16,7 @@ same one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -35,10 +34,9 @@ from singerlake.errors import (
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import Close, Transaction
-from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Storage
-from singerlake.stores.commit import await_settled, commit_transaction
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import publish_manifest, published
 from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for
@@ -184,7 +182,7 @@ def _migrated(context: StreamContext, new: ManifestStore, dry_run: bool) -> Migr
     resumed = base.manifest.closed is not None
     if dry_run:
         return _described(base.manifest, old.kind, new.kind, needed=True, resumed=resumed)
-    with _alone(old, new, storage, tap, stream, clock, ids):
+    with context.alone("singerlake store migrate", old, new):
         closed = _closed(old, base, new.kind, clock, ids)
         key = layout.manifest_key(tap, stream)
         publish_manifest(storage, key, closed, copies=copies_of(old))
@@ -320,9 +318,7 @@ def _closed(old: ManifestStore, base: Loaded, kind: str, clock: Clock, ids: IdSo
     """The last state of the old store."""
     if base.manifest.closed is None:
         transaction = Transaction(id=ids(), at=timestamp(clock.now()), change=Close(successor=kind))
-        outcome = commit_transaction(old, base, transaction, clock=clock)
-        if isinstance(outcome, Pending):
-            await_settled(old, base, outcome, clock=clock)
+        commit_transaction(old, base, transaction, clock=clock)
     # Another migration's Close may have come first, or this one's after a lost reply: the store tells.
     loaded = old.load()
     if loaded is None or loaded.manifest.closed is None:
@@ -333,16 +329,3 @@ def _closed(old: ManifestStore, base: Loaded, kind: str, clock: Clock, ids: IdSo
         )
     _refuse_third(loaded.manifest, kind)
     return loaded.manifest
-
-
-@contextmanager
-def _alone(
-    old: ManifestStore, new: ManifestStore, storage: Storage, tap: str, stream: str, clock: Clock, ids: IdSource
-) -> Iterator[None]:
-    """Where a commit could be lost to another writer's, that writer is kept away by the stream's own lock."""
-    with ExitStack() as held:
-        if old.exclusive or new.exclusive:
-            key = layout.stream_lock_key(tap, stream)
-            lock = Lock(storage, key, f"singerlake store migrate {ids()}", LockSettings(), clock, ids)
-            held.enter_context(lock.held())
-        yield

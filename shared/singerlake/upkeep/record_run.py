@@ -10,7 +10,7 @@ from singerlake.errors import SingerlakeError
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RecordRun
 from singerlake.stores.port import Loaded
-from singerlake.upkeep.commit_change import commit_change, submit_change
+from singerlake.upkeep.commit_change import submit_change
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.file_count import Tally
 
@@ -41,8 +41,8 @@ def record_run(
         loaded = context.store.load()
         if loaded is None or loaded.manifest.closed is not None:
             return
-        commit = commit_change if wait else submit_change
-        outcome = commit(context, loaded, RecordRun(run=run), who=f"singerlake {kind}")
+        commit = submit_change(context, loaded, RecordRun(run=run), who=f"singerlake {kind}")
+        outcome = commit.wait(loaded) if wait else commit.outcome
         if isinstance(outcome, Loaded):
             context.store.publish(outcome, run_ended=True)
     except SingerlakeError as error:

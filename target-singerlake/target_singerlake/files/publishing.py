@@ -304,7 +304,7 @@ class Publisher:
         while channel.unsettled and (manifest := channel.unsettled[0][0].manifest) is not None:
             receipt, group = channel.unsettled.popleft()
             self._note(channel, manifest)
-            if receipt.pending is not None:
+            if receipt.commit.pending is not None:
                 with self._noting:
                     self._stored -= len(group)
             for growing, file in zip(group, receipt.files, strict=True):

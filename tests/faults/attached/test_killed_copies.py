@@ -21,7 +21,10 @@ from tests.tap.runs import Output, configured, environment, run_process
 
 BODIES = [b"a photo", b"b" * (IN_MEMORY + 1), b"c", b"d" * (IN_MEMORY + 1)]
 """One file a record, one record a data file: those of one are held in memory, the others pass through the spool."""
-STORAGES = {"folder": "singerlake.storage.local.storage:LocalStorage", "s3": "singerlake.storage.s3.storage:S3Storage"}
+STORAGES = {
+    "folder": "singerlake.storage.local.storage:LocalStorage",
+    "s3": "singerlake.storage.cloud.storage:CloudStorage",
+}
 WRITE_STATE = "tap_singerlake.output:StateLines.write_state"
 MOMENTS = {
     "while a file is read": ("singerlake.attached.read:_Checked._next", "before", "", 2),

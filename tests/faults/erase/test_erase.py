@@ -45,7 +45,7 @@ def is_finished(crew: Crew) -> bool:
     """Whether an erasure finds nothing left, and nothing that no state knows."""
     place = crew.place
     lake = place.lake()
-    context = StreamContext(place.storage, place.store(), TAP, place.stream, lake.clock, lake.ids)
+    context = StreamContext(place.storage, TAP, place.stream, lake.clock, lake.ids, place.store())
     told = erase_messages(context, parse_condition(f"n in {MEANT}", str), who="", dry_run=True)
     return told.records == 0 and all(trace.id is not None for trace in told.left)
 
@@ -79,7 +79,7 @@ def test_so_has_one_that_is_killed_at_any_call(crew: Crew) -> None:
     killed_everywhere(crew, ANY)
 
 
-@pytest.mark.crossed("kind", "call", "after")
+@pytest.mark.in_turn("kind", "call", "after")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("call", [rf"^storage\.upload .*{WRITTEN}", r"^store\.commit", r"^store\.publish"])
 def test_an_erasure_killed_at_its_turning_points_is_run_again(crew: Crew, kind: Kind, call: str, after: bool) -> None:

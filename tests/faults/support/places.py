@@ -21,9 +21,8 @@ from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake, open_storage
 from singerlake.lock_file import LockSettings
 from singerlake.settings import StoreSettings
-from singerlake.storage.clouds.storage import CloudStorage
+from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.port import Capabilities, Storage
-from singerlake.storage.s3.storage import S3Storage
 from singerlake.storage.settings import StorageSettings
 from singerlake.stores.port import ManifestStore
 from singerlake.stores.writing.writer import StreamWriter
@@ -126,10 +125,10 @@ class Place:
         """The lake, opened anew but for the connection to its storage."""
         lake = Lake.open(self.root, self.settings, self.stores)
         storage = _storage(self.root, self.settings)
-        if isinstance(storage, (S3Storage, CloudStorage)):
-            proved = storage._known.proved if isinstance(storage, S3Storage) else storage._proved
-            if self.honoured is not None and proved.capabilities is None:
-                proved.capabilities, proved.at = self.honoured, storage._clock.monotonic()
+        if isinstance(storage, CloudStorage) and self.honoured is not None:
+            proved = storage._proved
+            if proved.capabilities is None:
+                proved.capabilities, proved.at = self.honoured, storage._patience.clock.monotonic()
         if self.haste is not None and self.settings is None:
             storage = HastenedStorage(storage, self.haste)  # type: ignore[assignment]
         return replace(lake, storage=storage, clock=clock or _clock(self.haste))

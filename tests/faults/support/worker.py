@@ -227,7 +227,7 @@ def _perform(job: Job, calls: Calls) -> None:
 def _vacuum(job: Job, lake: Lake, store: Any) -> None:
     """Join small files one run after the other, so that a call has the same number in every life."""
     done = vacuum_stream(
-        StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids),
+        StreamContext(lake.storage, "t", job.place.stream, lake.clock, lake.ids, store),
         target_bytes=THREE_FILES,
         threads=1,
     )
@@ -238,7 +238,7 @@ def _vacuum(job: Job, lake: Lake, store: Any) -> None:
 def _erase(job: Job, lake: Lake, store: Any) -> None:
     """Erase ``MEANT``, one file after the other."""
     done = erase_messages(
-        StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids),
+        StreamContext(lake.storage, "t", job.place.stream, lake.clock, lake.ids, store),
         parse_condition(f"n in {MEANT}", str),
         who=job.name,
         dry_run=False,
@@ -250,14 +250,14 @@ def _erase(job: Job, lake: Lake, store: Any) -> None:
 
 def _expire(job: Job, lake: Lake, store: Any) -> None:
     """Expire what is before ``OLD``."""
-    context = StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids)
+    context = StreamContext(lake.storage, "t", job.place.stream, lake.clock, lake.ids, store)
     print(expire_messages(context, Cut(before=OLD), dry_run=False), flush=True)
 
 
 def _collect(job: Job, lake: Lake, store: Any) -> None:
     """Take the next step of all that is retired, without waiting."""
     done = collect_stream(
-        StreamContext(lake.storage, store, "t", job.place.stream, lake.clock, lake.ids),
+        StreamContext(lake.storage, "t", job.place.stream, lake.clock, lake.ids, store),
         grace=timedelta(0),
         delete=True,
         threads=1,

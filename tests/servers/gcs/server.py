@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.storage.gcs.settings import GcsSettings
+from singerlake.storage.drivers.gcs.settings import GcsSettings
 from tests.servers.s3 import ALWAYS, server_process
 
 __all__ = ["ALWAYS", "GcsServer", "Request", "gcs_server"]

@@ -9,7 +9,7 @@ from unittest import mock
 
 import msgspec
 
-import singerlake.stores.writing.writer
+import singerlake.stores.place
 from singerlake.clock import timestamp
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format.state.additions import Conflict
@@ -19,6 +19,7 @@ from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lock_file import Lock, LockBody
 from singerlake.storage.port import Refused, Written
+from singerlake.stores.commit import Commit
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.port import Loaded, Outdated
 from singerlake.stores.writing.uploads import Receipt, Upload
@@ -98,7 +99,7 @@ class Hasty(WriterJob):
                 schemas={upload.file.version: upload.schema for upload in uploads},
                 run=run,
             )
-            transaction = Transaction(id=self.world.ids(), at=timestamp(writer.clock.now()), change=change)
+            transaction = Transaction(id=self.world.ids(), at=timestamp(writer.place.clock.now()), change=change)
             base = writer.store.load()
             assert base is not None
             try:
@@ -107,7 +108,7 @@ class Hasty(WriterJob):
                 self.after_unknown(uploads)
                 raise
             if isinstance(outcome, Loaded):
-                return Receipt(change.files, change, manifest=outcome.manifest)
+                return Receipt(change, Commit(writer.store, writer.clock, outcome), outcome.manifest)
             uploads[:] = [
                 self.file(run, self.world.truth.batch_of(upload.file.id), upload.file.messages) for upload in uploads
             ]
@@ -125,7 +126,7 @@ class Tidy(Hasty):
 
 
 def _with_lock(lock: type[Lock]) -> AbstractContextManager[object]:
-    return mock.patch.object(singerlake.stores.writing.writer, "Lock", lock)
+    return mock.patch.object(singerlake.stores.place, "Lock", lock)
 
 
 def _unguarded(world: World) -> Watches:

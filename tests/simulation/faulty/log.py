@@ -10,6 +10,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore, Record
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, Trimmed
 from tests.simulation.stores.kinds import Kind, StoreOf, log_watches
 from tests.simulation.world.files import STREAM, TAP
@@ -64,8 +65,8 @@ class PublishesOther(NumberedStore):
 
 def _log(store: type[NumberedStore], log: type[ObjectLog] = ObjectLog) -> StoreOf:
     def store_of(world: World, process: Process) -> NumberedStore:
-        records = log(world.storage, TAP, STREAM, world.ids)
-        return store("log", records, world.storage, TAP, STREAM, process.clock)
+        place = StreamPlace(world.storage, TAP, STREAM, process.clock, world.ids)
+        return store("log", log(place), place)
 
     return store_of
 

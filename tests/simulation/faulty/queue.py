@@ -50,7 +50,7 @@ class Trusting(WriterJob):
     def _take(self, writer: StreamWriter, waiting: list[tuple[Receipt, list[Upload]]]) -> None:
         queue = self.world.shared["queue"]
         for receipt, uploads in waiting:
-            pending = receipt.pending
+            pending = receipt.commit.pending
             if pending is None or any(pending.id in message.body for message in queue.waiting):
                 continue
             for upload in uploads:

@@ -15,6 +15,7 @@ from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.atomic.view import StreamView, view, view_as_of
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.writing.uploads import Upload
 from singerlake.stores.writing.writer import StreamWriter
 from tests.simulation.jobs import Actor, PublisherJob, TrimmerJob
@@ -48,15 +49,11 @@ class TapActor(Actor):
     def writer(self, process: Process, stream: str) -> StreamWriter:
         """A writer of one stream."""
         return StreamWriter(
-            storage=self.world.storage,
+            place=StreamPlace(self.world.storage, TAP, stream, process.clock, self.world.ids),
             store=self.store_of(process, stream),
-            tap=TAP,
-            stream=stream,
             writer_id=process.name,
             lock=LOCK,
             rebuild=self._rebuild,
-            clock=process.clock,
-            ids=self.world.ids,
         )
 
     def new_run(self, process: Process) -> Run:
@@ -253,9 +250,8 @@ def runs_of(world: World) -> Runs:
 def watched_store(actor: Actor, process: Process, stream: str) -> WatchedStore:
     """A stream's store with all its promises looked after."""
     world = actor.world
-    log = ObjectLog(world.storage, TAP, stream, world.ids)
-    snapshots = snapshot_settings(world)
-    store = NumberedStore("log", log, world.storage, TAP, stream, process.clock, snapshots=snapshots)
+    place = StreamPlace(world.storage, TAP, stream, process.clock, world.ids)
+    store = NumberedStore("log", ObjectLog(place), place, snapshots=snapshot_settings(world))
     truth = runs_of(world).streams[stream]
     note = partial(_note, world, stream)
     return actor.kind.watched(store, truth, world.fail, note, lambda number: None, lambda transaction: None)

@@ -125,7 +125,7 @@ class PhotoExpirerJob(_Lasting):
             if seen is not None:
                 before = world.choices.below(seen.manifest.next_offset + 1)
                 truth.asked(before)
-                context = StreamContext(world.storage, store, TAP, STREAM, process.clock, world.ids)
+                context = StreamContext(world.storage, TAP, STREAM, process.clock, world.ids, store)
                 try:
                     done = expire_messages(context, Cut(before=before), dry_run=False)
                 except SettingError as error:
@@ -170,7 +170,7 @@ class CollectingAuditor(RebuildingAuditor):
         super().run(process)
         world, store = self.world, self.store(process)
         for _ in range(4):
-            context = StreamContext(world.storage, store, TAP, STREAM, process.clock, world.ids)
+            context = StreamContext(world.storage, TAP, STREAM, process.clock, world.ids, store)
             collect_stream(context, grace=timedelta(seconds=GRACE), delete=True, threads=1)
             process.clock.sleep(1.1 * GRACE)
         state = world.truth.newest

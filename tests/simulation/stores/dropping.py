@@ -75,7 +75,7 @@ class DropperJob(Actor):
         while self.times:
             self.rest(process)
             dry_run = not world.choices.below(4)
-            context = StreamContext(world.storage, self.store(process), TAP, STREAM, process.clock, world.ids)
+            context = StreamContext(world.storage, TAP, STREAM, process.clock, world.ids, self.store(process))
             done = drop_stream(context, dry_run=dry_run)
             world.note(f"dropped: {done.files.files} files, {done.unlisted.files} of them unlisted; dry run: {dry_run}")
             assert isinstance(world.truth, DroppedTruth)

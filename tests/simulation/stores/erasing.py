@@ -175,7 +175,7 @@ class EraserJob(Actor):
             if not dry_run:
                 truth.meant.add(value)
             meant = truth.holding(value)
-            context = StreamContext(storage, store, TAP, STREAM, process.clock, world.ids)
+            context = StreamContext(storage, TAP, STREAM, process.clock, world.ids, store)
             done = erase_messages(
                 context,
                 Condition((Test(("n",), ((Decimal(value), 0),)),)),

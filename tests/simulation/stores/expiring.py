@@ -80,7 +80,7 @@ class ExpirerJob(Actor):
                 assert isinstance(truth, ExpiredTruth)
                 if not dry_run:
                     truth.asked(before)
-                context = StreamContext(world.storage, store, TAP, STREAM, process.clock, world.ids)
+                context = StreamContext(world.storage, TAP, STREAM, process.clock, world.ids, store)
                 try:
                     done = expire_messages(context, Cut(before=before), dry_run=dry_run)
                 except SettingError as error:

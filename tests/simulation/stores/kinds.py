@@ -20,6 +20,7 @@ from singerlake.stores.merge import write as merge_write
 from singerlake.stores.merge.settings import MergeSettings
 from singerlake.stores.merge.store import MergeStore
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
 from tests.simulation.jobs import Actor, WriterJob
 from tests.simulation.stores.often import snapshot_settings
@@ -76,9 +77,8 @@ def lockfile_watches(world: World) -> Watches:
 
 
 def _log(world: World, process: Process) -> NumberedStore:
-    log = ObjectLog(world.storage, TAP, STREAM, world.ids)
-    snapshots = snapshot_settings(world)
-    return NumberedStore("log", log, world.storage, TAP, STREAM, process.clock, snapshots=snapshots)
+    place = StreamPlace(world.storage, TAP, STREAM, process.clock, world.ids)
+    return NumberedStore("log", ObjectLog(place), place, snapshots=snapshot_settings(world))
 
 
 def log_watches(world: World) -> Watches:
@@ -116,9 +116,9 @@ def dynamo_store(
     table = DynamoTable("singerlake", clock=process.clock)
     table._connected.append(watch.table)
     copies = items(table, TABLE_ID, in_use=True) if items is not None else None
-    records = log(world.storage, table, table_id=TABLE_ID, tap=TAP, stream=STREAM, ids=world.ids, copies=copies)
-    snapshots = snapshot_settings(world)
-    return store("dynamodb", records, world.storage, TAP, STREAM, process.clock, snapshots=snapshots, copies=copies)
+    place = StreamPlace(world.storage, TAP, STREAM, process.clock, world.ids)
+    records = log(place, table, table_id=TABLE_ID, copies=copies)
+    return store("dynamodb", records, place, snapshots=snapshot_settings(world), copies=copies)
 
 
 def dynamo_watches(world: World) -> Watches:
@@ -160,15 +160,8 @@ class NearlyFull(EntryKeys):
 
 
 def _merge(world: World, process: Process) -> MergeStore:
-    return MergeStore(
-        world.storage,
-        TAP,
-        STREAM,
-        settings=MERGE,
-        clock=process.clock,
-        ids=world.ids,
-        snapshots=snapshot_settings(world),
-    )
+    place = StreamPlace(world.storage, TAP, STREAM, process.clock, world.ids)
+    return MergeStore(place, settings=MERGE, snapshots=snapshot_settings(world))
 
 
 def _rolling_soon() -> AbstractContextManager[object]:

@@ -61,7 +61,7 @@ class MigratorJob(Actor):
                     self.target = self.world.choices.one_of([kind for kind in STORES if kind != there.store])
                 old, new = (store_in(self.world, process, kind) for kind in (there.store, self.target))
                 moved = migrate_stream(
-                    StreamContext(self.world.storage, old, TAP, STREAM, process.clock, self.world.ids), new
+                    StreamContext(self.world.storage, TAP, STREAM, process.clock, self.world.ids, old), new
                 )
                 self.world.note(f"moved: {moved}")
                 self.target = None

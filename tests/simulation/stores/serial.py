@@ -28,7 +28,7 @@ from singerlake.format.state.transactions import (
     Transaction,
 )
 from singerlake.stores.commit import is_done
-from singerlake.stores.port import Abilities, Loaded, Outdated, Pending, Trimmed
+from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.publish import publish_manifest, refuse_foreign
 from singerlake.stores.segments import stored
 from singerlake.stores.shared_states import read_manifest
@@ -150,9 +150,6 @@ class SerialStore:
             return _loaded(after)
 
         return self._transacted("write", effect)
-
-    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        raise TypeError("gives no receipts")
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         self._snapshots.where_due(state.manifest, run_ended=run_ended)

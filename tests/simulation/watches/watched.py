@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
-from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, Trimmed
+from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, SettlingStore, Trimmed
 from tests.simulation.watches.truth import Fail, Truth
 
 
@@ -62,7 +63,7 @@ class WatchedStore:
         return outcome
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        outcome = self._inner.settle(base, pending)
+        outcome = cast(SettlingStore, self._inner).settle(base, pending)
         self._note(f"settling of {pending.id} is {type(outcome).__name__}")
         if isinstance(outcome, Loaded):
             self._looked_at(outcome)

@@ -16,6 +16,7 @@ from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
+from singerlake.newest import StateReader
 from singerlake.settings import StoreSettings
 from singerlake.spark import lake as planned
 from singerlake.spark.batch.reader import RunsPartition
@@ -98,15 +99,15 @@ def test_every_commit_is_seen_where_writers_do_not_wait_for_each_other(tmp_path:
 def test_a_commit_while_it_is_read_is_seen_the_next_time(stream: LakeStream, monkeypatch: pytest.MonkeyPatch) -> None:
     planned.snapshot(stream)
     build_stream(stream.lake, "t", "s", SCHEMA, [{"n": 1}])
-    read = planned._read
+    read = StateReader.read
 
-    def slow(one: LakeStream, etag: str) -> planned._OpenStream:
-        found = read(one, etag)
+    def slow(newest: StateReader) -> Manifest | None:
+        found = read(newest)
         build_stream(stream.lake, "t", "s", SCHEMA, [{"n": 2}])
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(planned, "_read", slow)
+        patch.setattr(StateReader, "read", slow)
         planned.snapshot(again(stream))
     assert planned.snapshot(again(stream)) == stream.snapshot()
 

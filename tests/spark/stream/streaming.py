@@ -21,8 +21,8 @@ from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream.api import SupportsTriggerAvailableNow
 from singerlake.spark.stream.reader import SingerlakeStreamReader
 from singerlake.spark.stream.wrong_options import RefusedStream
-from singerlake.stores.commit import await_settled, commit_transaction
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.commit import commit_transaction
+from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.drop_stream import drop_stream
 from singerlake.upkeep.gc.apply import collect_stream
@@ -76,7 +76,7 @@ def vacuum(lake: Lake, begin: int = 0, end: int | None = None) -> DataFile:
     for _ in range(2):
         store = lake.stream(TAP, STREAM).store()
         collect_stream(
-            StreamContext(lake.storage, store, TAP, STREAM, lake.clock, lake.ids), grace=timedelta(0), delete=True
+            StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, store), grace=timedelta(0), delete=True
         )
     assert not any(lake.storage.head(stream.prefix + file.path) for file in old)
     return snapshot(lake).by_id[new.id]
@@ -89,21 +89,19 @@ def commit(lake: Lake, change: Change) -> None:
     assert base is not None
     transaction = Transaction(id=lake.ids(), at=timestamp(lake.clock.now()), change=change)
     outcome = commit_transaction(store, base, transaction, clock=lake.clock)
-    if isinstance(outcome, Pending):
-        outcome = await_settled(store, base, outcome, clock=lake.clock)
     assert isinstance(outcome, Loaded)
 
 
 def drop(lake: Lake) -> None:
     """Drop the stream."""
-    context = StreamContext(lake.storage, lake.stream(TAP, STREAM).store(), TAP, STREAM, lake.clock, lake.ids)
+    context = StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, lake.stream(TAP, STREAM).store())
     assert drop_stream(context, dry_run=False).after is not None
 
 
 def rebuild(lake: Lake) -> Manifest:
     """Make the state anew from the files alone: another lineage."""
     store = lake.stream(TAP, STREAM).store()
-    repair_stream(StreamContext(lake.storage, store, TAP, STREAM, lake.clock, lake.ids), RepairOptions(discard=True))
+    repair_stream(StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, store), RepairOptions(discard=True))
     return snapshot(lake)
 
 

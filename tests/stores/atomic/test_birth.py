@@ -9,6 +9,7 @@ from singerlake.format.state.transactions import PrepareFiles, Transaction
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded
 from singerlake.stores.publish import published
 from tests.fakes import START, FakeClock, counting_ids
@@ -33,7 +34,8 @@ class Stream:
         return self.store().create(birth)
 
     def store(self) -> NumberedStore:
-        return NumberedStore("log", ObjectLog(self.storage, "t", "s", self.ids), self.storage, "t", "s", self.clock)
+        place = StreamPlace(self.storage, "t", "s", self.clock, self.ids)
+        return NumberedStore("log", ObjectLog(place), place)
 
     def decide(self) -> None:
         decision = Decision(id=NAME, at="2026-01-01T00:00:00Z", run="r", writer="w", committed=True)

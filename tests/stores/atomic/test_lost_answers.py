@@ -20,6 +20,7 @@ from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.writing.writer import StreamWriter
 from tests.fakes import START, FakeClock, counting_ids
 from tests.simulation.world.files import SCHEMA, VERSION, written_file
@@ -42,9 +43,12 @@ class Lake:
         run = AtomicRun(parts, self.decisions, run_id="r", writer_id="w", clock=self.clock, ids=self.ids)
         return commit_run(run)
 
+    def place(self, stream: str) -> StreamPlace:
+        return StreamPlace(self.storage, "t", stream, self.clock, self.ids)
+
     def store(self, stream: str) -> NumberedStore:
-        log = ObjectLog(self.storage, "t", stream, self.ids)
-        return NumberedStore("log", log, self.storage, "t", stream, self.clock)
+        place = self.place(stream)
+        return NumberedStore("log", ObjectLog(place), place)
 
     def messages(self) -> list[int]:
         loaded = [self.store(stream).load() for stream in ("a", "b")]
@@ -74,17 +78,13 @@ class Lake:
 
     def _part(self, stream: str) -> Part:
         writer = StreamWriter(
-            storage=self.storage,
+            place=self.place(stream),
             store=self.store(stream),
-            tap="t",
-            stream=stream,
             writer_id="w",
             lock=LockSettings(),
             rebuild=lambda kind: fold.empty(
                 tap="t", stream=stream, store=kind, lineage="l", created="2026", transaction_id="b"
             ),
-            clock=self.clock,
-            ids=self.ids,
         )
         upload = written_file(self.ids(), 2, run="r", seq=0)
         writer.upload([upload])

@@ -20,12 +20,13 @@ from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import Change, Transaction
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.log import DynamoLog
 from singerlake.stores.dynamodb.tables import create_table
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import check_log
@@ -77,18 +78,17 @@ class Stream:
 
     def __post_init__(self) -> None:
         self.storage = MemoryStorage(clock=self.clock, ids=random_id)
+        self._place = StreamPlace(self.storage, "t", "s", self.clock, random_id)
         self._shared = self.table()
 
     def table(self) -> WatchedTable:
         return WatchedTable(self.table_name, self.settings, endpoint_url=self.endpoint_url, clock=self.clock)
 
     def log(self, table: DynamoTable | None = None) -> DynamoLog:
-        return DynamoLog(
-            self.storage, table or self._shared, table_id=self.table_id, tap="t", stream="s", ids=random_id
-        )
+        return DynamoLog(self._place, table or self._shared, table_id=self.table_id)
 
     def store(self, table: DynamoTable | None = None) -> NumberedStore:
-        return NumberedStore("dynamodb", self.log(table), self.storage, "t", "s", self.clock)
+        return NumberedStore("dynamodb", self.log(table), self._place)
 
     def born(self) -> Loaded:
         return self.store().create(first_state())

@@ -7,13 +7,14 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Transaction
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.storage.s3.storage import S3Settings
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.log import DynamoLog
 from singerlake.stores.numbered import NumberedStore
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.port import Loaded
 from tests.format.state.test_fold import add, check_log, new_file
 from tests.processes.forked import FORKED
 from tests.stores.dynamodb.dynamo import AMAZONS, Stream, first_state, open_place
@@ -31,9 +32,9 @@ def work(settings: S3Settings, endpoint_url: str, table: str, table_id: str, fol
     clock = SystemClock()
     storage = LocalStorage(folder, clock=clock, ids=random_id)
     dynamo = DynamoTable(table, settings, endpoint_url=endpoint_url, clock=clock)
-    log = DynamoLog(storage, dynamo, table_id=table_id, tap="t", stream="s", ids=random_id)
-    store = NumberedStore("dynamodb", log, storage, "t", "s", clock)
-    state: Loaded | Conflict | Pending = store.load() or store.create(first_state())
+    place = StreamPlace(storage, "t", "s", clock, random_id)
+    store = NumberedStore("dynamodb", DynamoLog(place, dynamo, table_id=table_id), place)
+    state: Loaded | Conflict = store.load() or store.create(first_state())
     for number in range(COMMITS):
         assert isinstance(state, Loaded)
         transaction = Transaction(id=random_id(), at="2026", change=add(new_file(f"{name}-{number}")))
@@ -52,8 +53,9 @@ def test_eight_processes_of_twenty_commits_lose_nothing_and_double_nothing(strea
         process.join()
     assert [process.exitcode for process in processes] == [0] * PROCESSES
     storage = LocalStorage(str(tmp_path), clock=stream.clock, ids=random_id)
-    log = DynamoLog(storage, stream.table(), table_id=stream.table_id, tap="t", stream="s", ids=random_id)
-    loaded = NumberedStore("dynamodb", log, storage, "t", "s", stream.clock).load()
+    place = StreamPlace(storage, "t", "s", stream.clock, random_id)
+    log = DynamoLog(place, stream.table(), table_id=stream.table_id)
+    loaded = NumberedStore("dynamodb", log, place).load()
     assert loaded is not None
     check_log(loaded.manifest)
     expected = {f"w{process}-{number}" for process in range(PROCESSES) for number in range(COMMITS)}

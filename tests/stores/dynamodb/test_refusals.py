@@ -9,7 +9,7 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
-from singerlake.storage.s3.storage import S3Settings
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.log import DynamoLog
 from tests.fakes import FakeClock

@@ -15,6 +15,7 @@ from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Position
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore, Record
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, Outdated
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import Step
@@ -290,8 +291,9 @@ def test_a_stream_that_comes_from_another_store_begins_at_its_number(place: Plac
 
 def test_what_the_engine_reads_is_what_it_wrote(place: Place) -> None:
     filled(place, 3)
-    log = ObjectLog(place.storage, "t", "s", place.ids)
-    store = NumberedStore("log", log, place.storage, "t", "s", place.clock)
+    where = StreamPlace(place.storage, "t", "s", place.clock, place.ids)
+    log = ObjectLog(where)
+    store = NumberedStore("log", log, where)
     assert [number for number, _ in log.read(-1, whole=True)] == [0, 1, 2, 3]
     assert [number for number, _ in log.read(1, whole=False)] == [2, 3]
     loaded = store.load()

@@ -12,6 +12,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
 from singerlake.stores.log.objects import ObjectLog
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded
 from singerlake.stores.segments import stored
 from singerlake.stores.segments.stored import names_of, to_stored
@@ -26,7 +27,8 @@ def test_what_a_trim_publishes_names_no_segment_that_manifest_json_lost_meanwhil
     monkeypatch.setattr(stored, "SIZES", Sizes(whole=0, segment=100, tail=2))
     clock, ids = FakeClock(), counting_ids()
     storage = MemoryStorage(clock=clock, ids=ids)
-    store = NumberedStore("log", ObjectLog(storage, "t", "s", ids), storage, "t", "s", clock)
+    place = StreamPlace(storage, "t", "s", clock, ids)
+    store = NumberedStore("log", ObjectLog(place), place)
     key = layout.manifest_key("t", "s")
     loaded = store.create(
         fold.empty(tap="t", stream="s", store="log", lineage="l", created="2026", transaction_id=ids())

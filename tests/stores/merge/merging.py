@@ -21,6 +21,7 @@ from singerlake.stores.log.objects import Floor
 from singerlake.stores.merge.log import SettleRecord
 from singerlake.stores.merge.settings import MergeSettings
 from singerlake.stores.merge.store import MergeStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, Pending
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, check_log, new_file
@@ -143,9 +144,8 @@ class Member:
     held: list[Pending] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.store = MergeStore(
-            self.crew.storage, "t", "s", settings=self.settings, clock=self.clock, ids=self.crew.ids
-        )
+        place = StreamPlace(self.crew.storage, "t", "s", self.clock, self.crew.ids)
+        self.store = MergeStore(place, settings=self.settings)
         self.base: Loaded | None = None
 
     def known(self) -> Loaded:

@@ -139,8 +139,8 @@ def test_a_stream_that_is_born_while_a_trim_looks_for_it_loses_nothing() -> None
 def test_where_no_record_is_left_to_tell_nothing_is_removed() -> None:
     crew, _ = filled(3)
     clock, ids, times = Skewed(crew.clock), crew.ids, MergeSettings()
-    entries = Entries(crew.storage, "t", "s", times)
-    log = SettleLog(StreamPlace(crew.storage, "t", "s", clock, ids), entries, times, StorageTime(clock))
+    place = StreamPlace(crew.storage, "t", "s", clock, ids)
+    log = SettleLog(place, Entries(place, times), times, StorageTime(clock))
     before = crew.names()
     assert log.remove(3, dry_run=False) == 0
     assert crew.names() == before

@@ -54,7 +54,7 @@ def lose_the_first(place: PostgresPlace) -> None:
 def test_a_rebuild_helps_readers_though_manifest_json_is_behind(place: PostgresPlace) -> None:
     base = place.committed(filled(place), add(new_file("later", 2)))
     lose_the_first(place)
-    context = StreamContext(place.storage, place.store(), "t", "s", place.clock, random_id)
+    context = StreamContext(place.storage, "t", "s", place.clock, random_id, place.store())
     repair_stream(context, RepairOptions(dry_run=True))
     assert from_json(published_body(place), key=KEY).transaction.number == base.manifest.transaction.number - 1
     repair_stream(context, RepairOptions())

@@ -189,7 +189,7 @@ def test_a_segment_that_is_lost_is_read_from_the_rows_and_a_rebuild_brings_it_ba
     with caplog.at_level(logging.WARNING):
         assert [file.id for file in place.state().files] == [file.id for file in base.manifest.files]
     assert "the database has its files" in caplog.text
-    context = StreamContext(place.storage, place.store(), "t", "s", place.clock, random_id)
+    context = StreamContext(place.storage, "t", "s", place.clock, random_id, place.store())
     repair_stream(context, RepairOptions(dry_run=True))
     assert first not in keys_of_segments(place)
     place.change(SPOILED.replace("'{}'", "body"))

@@ -11,7 +11,7 @@ from singerlake.errors import CommitRefusedError, SettingError
 from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Close, RecordRun, RetireFiles
-from singerlake.stores.commit import commit_transaction
+from singerlake.stores.commit import commit_transaction, submit_transaction
 from singerlake.stores.port import Loaded, Pending
 from singerlake.stores.queued.message import LARGEST, read_message
 from singerlake.stores.queued.store import QueuedStore
@@ -33,9 +33,9 @@ def place(request: pytest.FixtureRequest) -> QueuedPlace:
 
 def sent(place: QueuedPlace, store: QueuedStore, base: Loaded, *names: str) -> Pending:
     change = add(*(new_file(name) for name in names))
-    outcome = commit_transaction(store, base, place.inner.transaction(change), clock=place.inner.clock)
-    assert isinstance(outcome, Pending)
-    return outcome
+    commit = submit_transaction(store, base, place.inner.transaction(change), clock=place.inner.clock)
+    assert commit.pending is not None
+    return commit.pending
 
 
 def store_of(place: QueuedPlace) -> QueuedStore:
@@ -261,7 +261,7 @@ def test_a_stream_that_moves_while_messages_wait_loses_none(
     from singerlake.upkeep.migrate import migrate_stream
 
     inner = place.inner
-    context = StreamContext(inner.storage, place.plain("s", kind), "t", "s", inner.clock, inner.ids)
+    context = StreamContext(inner.storage, "t", "s", inner.clock, inner.ids, place.plain("s", kind))
     migrate_stream(context, place.plain("s", other))
     place.works = True
     for receipt in receipts:

@@ -16,7 +16,7 @@ from singerlake.format import layout
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.merge.records import SettledStore
 from singerlake.stores.numbered import NumberedStore
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import published
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import Step
@@ -61,8 +61,6 @@ class Committing:
         transaction = self._place.transaction(add(new_file(f"{self._name}{self._count}")))
         self._count += 1
         outcome = commit_transaction(self.store, self.base, transaction, clock=self._place.clock)
-        if isinstance(outcome, Pending):
-            outcome = self._place.settled(self.store, self.base, outcome)
         assert isinstance(outcome, Loaded)
         self.base = outcome
         return outcome

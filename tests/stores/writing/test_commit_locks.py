@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from singerlake.format import layout
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.stores.writing.bounded_map import for_each
+from singerlake.stores.writing.bounded_map import BoundedMap
 from singerlake.stores.writing.locks import CommitLocks
 from singerlake.stores.writing.uploads import Upload
 from tests.fakes import FakeClock, counting_ids
@@ -57,17 +56,21 @@ class Place:
 
     def upload(self, *locks: Lock, beside: bool) -> None:
         """As a writer does it, under ``locks``."""
-        with ExitStack() as held, ThreadPoolExecutor(2) as pool:
-            taking = CommitLocks(locks, held)
+        taking = CommitLocks(locks)
+        with ThreadPoolExecutor(2) as pool:
 
             def send(upload: Upload) -> None:
                 self.prepared.set()
                 self.storage.upload("file", upload.spool, taking.wait)
                 self.sent.set()
 
-            for_each(taking.around(self.first, (), beside=beside), send, pool)
-            assert all(lock.is_held for lock in locks)
-            self.storage.hook = lambda _: None
+            with BoundedMap(send, pool) as uploading, taking:
+                if beside:
+                    uploading.begin(self.first)
+                taking.take()
+                uploading.all(() if beside else (self.first,))
+                assert all(lock.is_held for lock in locks)
+                self.storage.hook = lambda _: None
 
 
 def test_a_file_is_prepared_while_its_lock_is_taken_and_sent_while_that_is_read_back(tmp_path: Path) -> None:
@@ -147,13 +150,13 @@ def test_where_no_thread_can_be_started_the_upload_does_not_wait_for_ever(tmp_pa
 
     place = Place(tmp_path)
     queued: list[Future[object]] = []
-    with ExitStack() as held, Full(1) as pool:
-        taking = CommitLocks([place.lock()], held)
-        uploads = taking.around(place.first, (), beside=True)
+    with Full(1) as pool:
+        taking = CommitLocks([place.lock()])
+        uploading = BoundedMap[Upload](lambda _: taking.wait(), pool)
         try:
-            with pytest.raises(RuntimeError, match="new thread"):
-                for_each(uploads, lambda _: taking.wait(), pool)
-            assert isinstance(queued[0].exception(10), GeneratorExit)
+            with pytest.raises(RuntimeError, match="new thread"), uploading, taking:
+                uploading.begin(place.first)
+            assert "new thread" in str(queued[0].exception(10))
         finally:
             taking._note_taken()
     assert place.storage.head(VERSION_LOCK) is None

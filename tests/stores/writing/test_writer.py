@@ -30,6 +30,7 @@ from singerlake.format.state.transactions import Close, RetireFiles, Transaction
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.singer_file import Spool, compress_member
 from singerlake.stores.lockfile import LockfileStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.writing.bounded_map import AT_ONCE, for_each
 from singerlake.stores.writing.writer import StreamWriter
 from tests.fakes import START, FakeClock, counting_ids
@@ -59,15 +60,11 @@ class Place:
 
     def writer(self, name: str = "ada") -> StreamWriter:
         return StreamWriter(
-            storage=self.storage,
+            place=StreamPlace(self.storage, "t", "s", self.clock, self.ids),
             store=LockfileStore(self.storage, "t", "s"),
-            tap="t",
-            stream="s",
             writer_id=name,
             lock=LOCK,
             rebuild=self.rebuild,
-            clock=self.clock,
-            ids=self.ids,
         )
 
     def file(self, records: int = 3) -> tuple[Path, NewFile]:

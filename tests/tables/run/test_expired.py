@@ -58,7 +58,7 @@ def add(lake: Lake, *numbers: int, schema: Any = SCHEMA) -> None:
 
 
 def context(lake: Lake) -> StreamContext:
-    return StreamContext(lake.storage, lake.stream(TAP, STREAM).store(), TAP, STREAM, lake.clock, lake.ids)
+    return StreamContext(lake.storage, TAP, STREAM, lake.clock, lake.ids, lake.stream(TAP, STREAM).store())
 
 
 def expire(lake: Lake, before: int) -> None:

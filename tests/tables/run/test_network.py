@@ -7,10 +7,11 @@ from itertools import product
 
 import pytest
 
+from singerlake.adapters import s3_storage
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import AccessDeniedError, StorageUnavailableError
 from singerlake.lake import Lake
-from singerlake.storage.s3.storage import S3Storage
+from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.read import LakeTable
 from tests.servers.fault_proxy.proxy import ALWAYS, Fault, FaultProxy, http_fault_proxy
@@ -80,9 +81,9 @@ class World:
         prefix = random_id()
         self.declared = declared
         self.declaration = declaration_of(declared)
-        self.near = _lake(S3Storage(BUCKET, prefix, server.settings(), clock=SystemClock(), ids=random_id))
+        self.near = _lake(s3_storage(BUCKET, prefix, server.settings(), clock=SystemClock(), ids=random_id))
         settings = server.settings(endpoint_url=proxy.url)
-        self.far = _lake(S3Storage(BUCKET, prefix, settings, clock=SystemClock(), ids=random_id))
+        self.far = _lake(s3_storage(BUCKET, prefix, settings, clock=SystemClock(), ids=random_id))
         self.batches = batches()
         capture(self.near, self.batches[0], SIZES)
         runner_of(self.near).run(self.declaration)
@@ -104,7 +105,7 @@ class World:
             check_log(table, "through the proxy")
 
 
-def _lake(storage: S3Storage) -> Lake:
+def _lake(storage: CloudStorage) -> Lake:
     return Lake(storage, clock=SystemClock(), ids=random_id)
 
 

@@ -99,7 +99,7 @@ def test_so_has_one_whose_files_go_to_s3(settings: dict[str, object], tmp_path: 
     root = f"s3://{s3.create_bucket(f'killed-{random_id()}')}/out"
     settings |= {"batch_config": batch_config(root, compression="none"), **s3.config()}
     asked = Killed(
-        place="singerlake.storage.s3.storage:S3Storage.upload",
+        place="singerlake.storage.cloud.storage:CloudStorage.upload",
         side=side,
         about="-000003-",
         calls=1,

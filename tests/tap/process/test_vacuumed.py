@@ -31,7 +31,7 @@ def vacuum(lake: Lake, messages=(50, 20, 20)) -> Manifest:
     """Join what can be, and remove what was replaced, as a collection does in the end."""
     stream = lake.stream("tap-a", "s")
     done = vacuum_stream(
-        StreamContext(lake.storage, stream.store(), "tap-a", "s", lake.clock, lake.ids), target_bytes=1 << 20
+        StreamContext(lake.storage, "tap-a", "s", lake.clock, lake.ids, stream.store()), target_bytes=1 << 20
     )
     assert done.findings == ()
     after = stream.snapshot()

@@ -23,7 +23,7 @@ from tests.target.support import TAP, configured, environment, ingest, records, 
 
 STREAMS = ("orders", "users")
 MOMENTS = {
-    moment: (place.replace("local.storage:LocalStorage", "s3.storage:S3Storage"), side)
+    moment: (place.replace("local.storage:LocalStorage", "cloud.storage:CloudStorage"), side)
     for moment, (place, side) in ON_A_LOCAL_DISK.items()
 }
 OF_A_RUN = 3

@@ -12,10 +12,10 @@ from singer_sdk.exceptions import InvalidInputLine, MissingKeyPropertiesError, R
 
 from singerlake.clock import random_id
 from singerlake.errors import InvalidMessageError, MissingFileError, SingerlakeError
+from singerlake.storage.drivers.s3 import driver as s3_driver
+from singerlake.storage.drivers.s3.client import connect
+from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.patience import Patience
-from singerlake.storage.s3 import storage as s3_storage
-from singerlake.storage.s3.client import Clients, connect
-from singerlake.storage.s3.settings import S3Settings
 from tests.servers.s3 import S3Server
 from tests.target.support import ingest, kept, kept_ids, manifest, record, records, schema, state
 
@@ -123,11 +123,11 @@ def test_files_in_one_bucket_are_read_by_one_client(
 ) -> None:
     bucket, connected = s3.create_bucket(f"batches-{random_id()}"), list[S3Settings]()
 
-    def counting(settings: S3Settings, patience: Patience) -> Clients:
+    def counting(settings: S3Settings, patience: Patience) -> Any:
         connected.append(settings)
         return connect(settings, patience)
 
-    monkeypatch.setattr(s3_storage, "connect", counting)
+    monkeypatch.setattr(s3_driver, "connect", counting)
     for number, line in enumerate(LINES):
         s3.client().put_object(Bucket=bucket, Key=f"{number}.gz", Body=gzip.compress(line))
     urls = [f"s3://{bucket}/{number}.gz" for number in range(len(LINES))]

@@ -41,7 +41,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
 
 
 def context_of(lake: Lake) -> StreamContext:
-    return StreamContext(lake.storage, lake.stream("t", "s").store(), "t", "s", lake.clock, lake.ids)
+    return StreamContext(lake.storage, "t", "s", lake.clock, lake.ids, lake.stream("t", "s").store())
 
 
 def erase(lake: Lake, *numbers: int) -> Erased:

@@ -81,7 +81,7 @@ def with_history(place: Place) -> Manifest:
 
 def migrate(place: Place, kind: str, *, dry_run: bool = False) -> Migration:
     stream = place.lake.stream("t", "s")
-    context = StreamContext(place.storage, stream.store(), "t", "s", place.clock, place.ids)
+    context = StreamContext(place.storage, "t", "s", place.clock, place.ids, stream.store())
     return migrate_stream(context, stream.store(kind), dry_run=dry_run)
 
 

@@ -42,7 +42,7 @@ from tests.upkeep.migrate.moving import (
 )
 from tests.upkeep.vacuum.test_stores import begun
 
-pytestmark = pytest.mark.crossed("source", "target")
+pytestmark = pytest.mark.in_turn("source", "target")
 
 
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
@@ -120,7 +120,6 @@ def test_after_a_crash_at_any_step_what_a_run_commits_is_read_when_it_has_ended(
     assert moved
 
 
-@pytest.mark.crossed("source", "target")
 @pytest.mark.parametrize("target", IN_A_DATABASE)
 @pytest.mark.parametrize("source", ON_THE_LAKE)
 def test_a_writer_of_a_database_does_not_take_for_lost_what_has_not_come_to_it(
@@ -180,7 +179,7 @@ def test_after_a_crash_around_any_call_of_a_store_the_next_attempt_ends_it(
         stream, calls = place.lake.stream("t", "s"), itertools.count()
         old, new = (Mortal(stream.store(kind), calls, number, after=after) for kind in (source, target))
         try:
-            migrate_stream(StreamContext(place.storage, old, "t", "s", place.clock, place.ids), new)
+            migrate_stream(StreamContext(place.storage, "t", "s", place.clock, place.ids, old), new)
         except Killed:
             if place.lake.stream("t", "s").kind() in ON_THE_LAKE:
                 assert content(place.lake.stream("t", "s").snapshot()) == content(before), number

@@ -51,7 +51,7 @@ def shelf() -> Shelf:
 def repair(shelf: Shelf, **wish: bool) -> Repair:
     store = LockfileStore(shelf.storage, TAP, STREAM)
     return repair_stream(
-        StreamContext(shelf.storage, store, TAP, STREAM, shelf.clock, shelf.ids), RepairOptions(**wish)
+        StreamContext(shelf.storage, TAP, STREAM, shelf.clock, shelf.ids, store), RepairOptions(**wish)
     )
 
 
@@ -399,7 +399,7 @@ def test_who_looks_is_told_the_whole_before_anything_is_read(
     monkeypatch.setattr("singerlake.upkeep.rebuild.repair_stream._LISTED", held)
     told: list[int] = []
     store = LockfileStore(shelf.storage, TAP, STREAM)
-    context = StreamContext(shelf.storage, store, TAP, STREAM, shelf.clock, shelf.ids)
+    context = StreamContext(shelf.storage, TAP, STREAM, shelf.clock, shelf.ids, store)
     plan = repair_stream(context, RepairOptions(), progress=Progress(True, told.append, told.append))
     assert told[0] == sum(told[1:]) == plan.read.bytes > 0
     assert plan.read.files == 3

@@ -12,8 +12,8 @@ from singerlake.format import layout
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import Close, Transaction
-from singerlake.stores.commit import await_settled
-from singerlake.stores.port import Loaded, Pending
+from singerlake.stores.commit import commit_once
+from singerlake.stores.port import Loaded
 from singerlake.upkeep.rebuild.repair import Repair
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.stores.stores import IN_A_DATABASE, KINDS, Place, make_place
@@ -111,9 +111,8 @@ def test_a_stream_that_is_moved_while_it_is_read_says_how_it_gets_there(place: P
         store = place.store()
         base = store.load()
         assert base is not None
-        outcome = store.commit(base, Transaction(id="close", at="2026-01-01T00:00:00Z", change=Close(successor="log")))
-        if isinstance(outcome, Pending):
-            outcome = await_settled(store, base, outcome, clock=place.clock)
+        close = Transaction(id="close", at="2026-01-01T00:00:00Z", change=Close(successor="log"))
+        outcome = commit_once(store, base, close, clock=place.clock)
         assert isinstance(outcome, Loaded)
 
     with pytest.raises(StreamClosedError, match="'log'") as raised:

@@ -228,7 +228,7 @@ def test_a_plan_that_a_writer_came_before_is_made_again_without_reading_again(sh
     shelf.storage.hook = first
     with open_survey_journal(journal, LAKE) as noted:
         done = repair_stream(
-            StreamContext(shelf.storage, store, TAP, STREAM, shelf.clock, shelf.ids),
+            StreamContext(shelf.storage, TAP, STREAM, shelf.clock, shelf.ids, store),
             RepairOptions(discard=True),
             engine=engine,
             journal=noted,

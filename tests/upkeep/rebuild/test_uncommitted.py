@@ -46,7 +46,7 @@ def lose_the_state(root: Path) -> None:
 def rebuild(root: Path, **options: bool) -> Repair:
     lake = Lake.open(str(root))
     stream = lake.stream(TAP, "users")
-    context = StreamContext(lake.storage, stream.store("log"), TAP, "users", lake.clock, lake.ids)
+    context = StreamContext(lake.storage, TAP, "users", lake.clock, lake.ids, stream.store("log"))
     return repair_stream(context, RepairOptions(**options), lake_id=lake.known_lake_id())
 
 

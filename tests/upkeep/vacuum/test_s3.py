@@ -36,7 +36,7 @@ def fill(lake: Lake, *sizes: int) -> list[bytes]:
 def vacuum(lake: Lake) -> Vacuumed:
     store = lake.stream("t", "s").store()
     return vacuum_stream(
-        StreamContext(lake.storage, store, "t", "s", lake.clock, lake.ids), target_bytes=64 * MIB, threads=2
+        StreamContext(lake.storage, "t", "s", lake.clock, lake.ids, store), target_bytes=64 * MIB, threads=2
     )
 
 

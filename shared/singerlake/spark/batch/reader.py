@@ -12,7 +12,6 @@ import msgspec
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from singerlake.adapters import open_storage
 from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.plan.splits import Split
 from singerlake.arrow.scan import scan, warn_of_misfits
@@ -20,10 +19,9 @@ from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.errors import MissingFileError, NotALakeError
 from singerlake.format import layout
-from singerlake.settings import storage_settings
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.spark_types import arrow_schema
-from singerlake.storage.port import Storage
+from singerlake.spark.worker_storage import task_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,9 +104,3 @@ def _spare_the_collector() -> None:
     to 50 ms where Arrow has imported pandas, as long as decoding 15 MB.
     """
     gc.freeze()
-
-
-@lru_cache(maxsize=8)
-def task_storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
-    """One storage for all tasks of a Python worker, which Spark uses again: a client of S3 takes a while to make."""
-    return open_storage(path, storage_settings(dict(settings)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from singerlake.errors import SettingError
-from singerlake.spark.stream.limits import Limits
+from singerlake.spark.options import Limits
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow

@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from singerlake.arrow.plan.splits import runs
 from singerlake.errors import SettingError
 from singerlake.format.state.files.data_file import DataFile
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The most messages, files and raw bytes of a batch, all of them at once; None: no limit. Each is 1 or more."""
-
-    records: int | None = None
-    files: int | None = None
-    bytes: int | None = None
-
-    def __bool__(self) -> bool:
-        return (self.records, self.files, self.bytes) != (None, None, None)
-
-    def within(self, other: Limits) -> Limits:
-        """The stricter of both, limit by limit."""
-        return Limits(
-            records=_least(self.records, other.records),
-            files=_least(self.files, other.files),
-            bytes=_least(self.bytes, other.bytes),
-        )
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    given = [value for value in (one, other) if value is not None]
-    return min(given) if given else None
+from singerlake.spark.options import Limits
 
 
 def no_limits_in_batch(limits: Limits) -> None:

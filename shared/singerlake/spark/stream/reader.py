@@ -21,7 +21,6 @@ from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import FILES
 from singerlake.errors import MissingFileError, SettingError
-from singerlake.follow.state import FollowedState
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.files.data_file import DataFile
@@ -30,6 +29,7 @@ from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import offset_left, schema_of
 from singerlake.humanize import shown
+from singerlake.newest import StateReader
 from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.lake import open_stream
 from singerlake.spark.options import ReadOptions
@@ -65,7 +65,7 @@ class _Source:
     """What a query follows, from its first look at the lake on. ``versions`` are hashes: labels may be given anew by a
     rebuild."""
 
-    follower: FollowedState
+    newest: StateReader
     positions: Positions
     first: int
     versions: tuple[str, ...] | None
@@ -199,17 +199,17 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """The stream's state as it is now. The first look settles what the options and the schema mean, or why not."""
         if self._source is None:
             stream = open_stream(self._options)
-            follower = FollowedState(stream)
-            state = follower.newest()
+            newest = stream.state_reader()
+            state = newest.look()
             request = self._options.request
             # Where a query begins counts for its first start alone; what was before may have expired since.
             pinned = pin(state, replace(request, skip_expired=True))
             self._settle(state, totals_of(selected(state, pinned)).versions)
             self._source = _Source(
-                follower, Positions(stream, skip_expired=request.skip_expired), pinned.first, pinned.versions
+                newest, Positions(stream, skip_expired=request.skip_expired), pinned.first, pinned.versions
             )
         else:
-            state = self._source.follower.newest()
+            state = self._source.newest.look()
         self._newest = state
         return state, self._source
 

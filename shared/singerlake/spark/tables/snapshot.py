@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from singerlake.spark.tables.reader import PARTITION_BYTES, PARTITION_FILES, ROWS
 from singerlake.spark.tables.views import PATTERN
-from singerlake.spark.tasks import worker_storage
+from singerlake.spark.worker_storage import worker_storage
 from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.tables.declaration.model import Format
 from singerlake.tables.read import LakeTable
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from singerlake.spark.tasks import SparkTasks
     from singerlake.storage.settings import StorageSettings
 
 _PARQUET = (Format.PARQUET, Format.DELTA)
 
 
-def snapshot_frame(tasks: SparkTasks, session: SparkSession, table: LakeTable) -> DataFrame:
-    """The rows of ``table``. Spark's own reader reads parquet on a disk; else tasks read files through the lake's
-    storage, so that Spark needs to know nothing of it. A task raises as ``read_rows``."""
+def snapshot_frame(session: SparkSession, url: str, settings: StorageSettings | None, table: LakeTable) -> DataFrame:
+    """The rows of ``table``; workers reach its lake by ``url`` and ``settings``. Spark's own reader reads parquet on a
+    disk; else tasks read files through the lake's storage, so that Spark needs to know nothing of it. A task raises as
+    ``read_rows``."""
     schema = to_spark(table.columns)
     files = table.files()
     if not files:
         return session.createDataFrame([], schema)
-    on_disk = isinstance(parse_root(tasks.url), FolderRoot)
+    on_disk = isinstance(parse_root(url), FolderRoot)
     if on_disk and PATTERN.isdisjoint(table.storage.url) and table.state.declaration.get("format") in _PARQUET:
         return session.read.schema(schema).parquet(*files)
     parts = batches(table.state.files, lambda file: file.bytes, size=PARTITION_BYTES, most=PARTITION_FILES)
     sent = [pickle.dumps(tuple(part)) for part in parts]
-    read = partial(_rows, tasks.url, tasks.settings, table_prefix(table.name), arrow_schema(schema))
+    read = partial(_rows, url, settings, table_prefix(table.name), arrow_schema(schema))
 
     # Spark itself sends Python's objects between driver and workers as pickles.
     def rows(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

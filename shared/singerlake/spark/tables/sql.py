@@ -20,7 +20,7 @@ from singerlake.errors import SettingError, SingerlakeError
 from singerlake.spark.tables.incremental_statement import table_read_row_by_row
 from singerlake.spark.tables.snapshot import snapshot_frame
 from singerlake.spark.tables.types import table_columns
-from singerlake.spark.tasks import worker_storage
+from singerlake.spark.worker_storage import worker_storage
 from singerlake.tables.declaration.statement import quoted
 from singerlake.tables.sql.port import Find, RowsTask
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from singerlake.spark.tasks import SparkTasks
     from singerlake.storage.settings import StorageSettings
 
 SETTINGS = {
@@ -43,9 +42,11 @@ _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
 
 @dataclass(frozen=True)
 class SparkSql:
-    """Runs statements on the session of ``tasks``."""
+    """Runs statements on ``session``. ``url`` and ``settings`` reach the lake from its workers."""
 
-    tasks: SparkTasks
+    session: SparkSession
+    url: str
+    settings: StorageSettings | None
 
     def query(self, statement: str, names: Sequence[str], find: Find) -> SparkQuery:
         """The statement, understood; see ``SqlEngine``."""
@@ -71,7 +72,7 @@ class SparkSql:
                     # Within parentheses nothing but a query is understood.
                     frame = session.sql(f"SELECT * FROM ({statement}\n)")  # noqa: S608
                     columns = table_columns(frame.schema)
-                return SparkQuery(self.tasks, frame, columns, table_read_row_by_row(frame))
+                return SparkQuery(self.url, self.settings, frame, columns, table_read_row_by_row(frame))
             except AnalysisException as error:
                 relation = (error.getMessageParameters() or {}).get("relationName", "")
                 if error.getCondition() != _NOT_FOUND or not relation or relation in seen:
@@ -83,7 +84,7 @@ class SparkSql:
 
     def _session(self) -> SparkSession:
         try:
-            session = self.tasks.session.newSession()
+            session = self.session.newSession()
         except (AttributeError, NotImplementedError) as error:
             raise SettingError(
                 "tables made by 'sql' need pyspark 4.3 or newer through Spark Connect",
@@ -95,7 +96,7 @@ class SparkSql:
 
     def _show(self, session: SparkSession, relation: str, find: Find) -> None:
         shown = find(relation)
-        frame = snapshot_frame(self.tasks, session, shown.table)
+        frame = snapshot_frame(session, self.url, self.settings, shown.table)
         if shown.start:
             frame = frame.where(f"{OFFSET} >= {shown.start}")
         frame.createOrReplaceTempView(quoted(shown.table.name))
@@ -112,7 +113,8 @@ def _close(session: SparkSession) -> None:
 class SparkQuery:
     """A statement that Spark has analyzed."""
 
-    tasks: SparkTasks
+    url: str
+    settings: StorageSettings | None
     frame: DataFrame
     columns: Struct
     row_by_row: str | None
@@ -121,7 +123,7 @@ class SparkQuery:
         """The answers in the order of Spark's partitions; see ``Query``."""
         from pyspark.errors import PySparkException
 
-        work = partial(_written, self.tasks.url, self.tasks.settings, task)
+        work = partial(_written, self.url, self.settings, task)
         names = [field.name for field in self.columns.fields]
         # Spark takes a name with a dot in it for the way to a field.
         numbered = self.frame.toDF(*(f"c{place}" for place in range(len(names))))

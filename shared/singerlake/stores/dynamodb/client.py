@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 from singerlake.clock import Clock
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.storage.checks import check_endpoint
+from singerlake.storage.drivers.s3.client import in_session, region_for
+from singerlake.storage.drivers.s3.settings import KEYS, S3Settings
 from singerlake.storage.lost_replies import Write, send_until_answered, send_until_known
 from singerlake.storage.patience import Patience
-from singerlake.storage.s3.client import in_session, region_for
-from singerlake.storage.s3.settings import KEYS, S3Settings
 from singerlake.stores.dynamodb.errors import DYNAMO_ERRORS, NotDynamoDBError, UnprocessedError, translate
 
 Result = TypeVar("Result")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.storage.drivers.s3 import errors as s3_errors
+from singerlake.storage.drivers.s3.settings import S3Settings
+from singerlake.storage.failures import masked, without_answer
 from singerlake.storage.lost_replies import DriverErrors, Meaning
-from singerlake.storage.s3 import errors as s3_errors
-from singerlake.storage.s3.settings import S3Settings
 
 _REFUSED = "ConditionalCheckFailed"
 _MEANINGS = {
@@ -94,7 +95,7 @@ def meaning(error: Exception) -> Meaning:
     return Meaning.UNKNOWN if status >= 500 else Meaning.BUSY if status == 429 else Meaning.FATAL
 
 
-DYNAMO_ERRORS = DriverErrors(meaning, lambda error: s3_errors.trouble(error, meaning), s3_errors.give_up)
+DYNAMO_ERRORS = DriverErrors(meaning, lambda error: s3_errors.trouble(error, meaning))
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
@@ -108,7 +109,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     if isinstance(error, NotDynamoDBError):
         return SettingError("the server that answers is not DynamoDB", hint="check dynamodb_endpoint_url", **context)
     if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
-        return s3_errors.without_answer(error, "DynamoDB", _WRONG_HOST, _WRONG_PORT, **context)
+        return without_answer(error, "DynamoDB", wrong_host=_WRONG_HOST, wrong_port=_WRONG_PORT, **context)
     if isinstance(error, ResponseParserError):
         return translate(NotDynamoDBError(), settings, **context)
     if not isinstance(error, boto.ClientError):
@@ -129,9 +130,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
 def _reason(error: Any, settings: S3Settings) -> str:
     said = [_details(error), *_reasons(error)]
     text = "; ".join(str(each["Message"]) for each in said if each.get("Message"))
-    for secret in settings.secrets():
-        text = text.replace(secret, "***")
-    return text[:_SHOWN]
+    return masked(text, settings.secrets())[:_SHOWN]
 
 
 def _reasons(error: Any) -> list[dict[str, Any]]:

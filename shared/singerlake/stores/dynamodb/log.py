@@ -16,12 +16,10 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from singerlake.clock import IdSource
 from singerlake.errors import CorruptObjectError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.model import Manifest
-from singerlake.storage.port import Storage
 from singerlake.stores.dynamodb.client import (
     FREE,
     HASH,
@@ -35,6 +33,7 @@ from singerlake.stores.dynamodb.client import (
     put,
     reached,
 )
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities
 from singerlake.stores.segments.copies import SegmentCopies
 from singerlake.stores.segments.stored import names_of, to_stored
@@ -75,22 +74,19 @@ class DynamoLog:
 
     def __init__(
         self,
-        storage: Storage,
+        place: StreamPlace,
         table: DynamoTable,
         *,
         table_id: str,
-        tap: str,
-        stream: str,
-        ids: IdSource,
         copies: SegmentCopies | None = None,
     ) -> None:
-        self._storage = storage
+        self._storage = place.storage
         self._copies = copies
         self._table = table
         self._table_id = table_id
-        self._folder = layout.log_prefix(tap, stream)
-        self._manifest_key = layout.manifest_key(tap, stream)
-        self._ids = ids
+        self._folder = layout.log_prefix(place.tap, place.stream)
+        self._manifest_key = place.manifest_key
+        self._ids = place.ids
         self._floor_key = key_of(f"{table_id}#{_FLOOR}", 0)
         self._pointer_key = key_of(f"{table_id}#{_SNAPSHOT}", 0)
         self._spilled: _Spilled | None = None

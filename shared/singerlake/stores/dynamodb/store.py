@@ -47,20 +47,8 @@ class DynamoStore(NumberedStore):
     ) -> None:
         table_id = f"{tap_id}/{layout.stream_segment(place.stream)}"
         items = SegmentItems(table, table_id, in_use=query_items)
-        self._dynamo_log = DynamoLog(
-            place.storage, table, table_id=table_id, tap=place.tap, stream=place.stream, ids=place.ids, copies=items
-        )
-        super().__init__(
-            "dynamodb",
-            self._dynamo_log,
-            place.storage,
-            place.tap,
-            place.stream,
-            place.clock,
-            lake_id=lake_id,
-            snapshots=snapshots,
-            copies=items,
-        )
+        self._dynamo_log = DynamoLog(place, table, table_id=table_id, copies=items)
+        super().__init__("dynamodb", self._dynamo_log, place, lake_id=lake_id, snapshots=snapshots, copies=items)
         self._query_items = query_items
         self.abilities = Abilities(followable=False, together=True, most_together=MOST_STREAMS)
         self._place = place

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from singerlake.clock import IdSource
 from singerlake.errors import ConditionNotSupportedError, CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
@@ -18,6 +17,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.interpreter.threads import threads_ahead
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Stored, Written
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities
 from singerlake.stores.publish import published
 from singerlake.stores.segments.stored import names_of, to_stored
@@ -41,15 +41,15 @@ class ObjectLog:
 
     abilities = Abilities(prepares=True)
 
-    def __init__(self, storage: Storage, tap: str, stream: str, ids: IdSource, *, kind: str = "log") -> None:
+    def __init__(self, place: StreamPlace, *, kind: str = "log") -> None:
         self._kind = kind
-        self._storage = storage
-        self._tap = tap
-        self._stream = stream
-        self._manifest_key = layout.manifest_key(tap, stream)
-        self._prefix = layout.stream_prefix(tap, stream)
-        self._log = layout.log_prefix(tap, stream)
-        self._ids = ids
+        self._storage = place.storage
+        self._tap = place.tap
+        self._stream = place.stream
+        self._manifest_key = place.manifest_key
+        self._prefix = place.prefix
+        self._log = layout.log_prefix(place.tap, place.stream)
+        self._ids = place.ids
 
     def append(self, number: int, body: bytes) -> bool:
         """Raises ``ConditionNotSupportedError`` where the storage ignores conditions."""

@@ -16,8 +16,8 @@ from singerlake.format.merge.entry_key import LAST_TIME, NAME, EntryKey, counts,
 from singerlake.format.merge.patch import MergeEntry, to_transaction
 from singerlake.format.state.transactions import Transaction
 from singerlake.storage import port
-from singerlake.storage.port import Storage
 from singerlake.stores.merge.settings import MergeSettings
+from singerlake.stores.place import StreamPlace
 
 _FEW = 8
 """Up to this many entries are read one after the other: threads would take longer."""
@@ -34,9 +34,9 @@ class StoredEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class Entries:
     """Those of one stream, by their names below ``_log/``."""
 
-    def __init__(self, storage: Storage, tap: str, stream: str, settings: MergeSettings) -> None:
-        self._storage = storage
-        self._log = layout.log_prefix(tap, stream)
+    def __init__(self, place: StreamPlace, settings: MergeSettings) -> None:
+        self._storage = place.storage
+        self._log = layout.log_prefix(place.tap, place.stream)
         self._settings = settings
 
     def key(self, name: str) -> str:

@@ -68,7 +68,7 @@ class SettleLog:
         self._storage = place.storage
         self._entries = entries
         self._log = layout.log_prefix(place.tap, place.stream)
-        self._objects = ObjectLog(place.storage, place.tap, place.stream, place.ids, kind=KIND)
+        self._objects = ObjectLog(place, kind=KIND)
         self._settings = settings
         self._time = time
         self._clock = place.clock

@@ -12,18 +12,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from singerlake.clock import Clock
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.entry_key import milliseconds
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest, Position
-from singerlake.storage.port import Storage
 from singerlake.stores.merge.entries import StoredEntry
 from singerlake.stores.merge.log import KIND, SettleLog, SettleRecord
 from singerlake.stores.merge.settings import RESOLUTION, MergeSettings
 from singerlake.stores.numbered import NumberedStore
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded
 from singerlake.stores.segments.new_state import opened
 from singerlake.stores.snapshots import SnapshotSettings
@@ -60,16 +59,13 @@ class SettledStore(NumberedStore):
     def __init__(
         self,
         log: SettleLog,
-        storage: Storage,
-        tap: str,
-        stream: str,
+        place: StreamPlace,
         settings: MergeSettings,
-        clock: Clock,
         *,
         lake_id: str | None = None,
         snapshots: SnapshotSettings | None = None,
     ) -> None:
-        super().__init__(KIND, log, storage, tap, stream, clock, lake_id=lake_id, snapshots=snapshots)
+        super().__init__(KIND, log, place, lake_id=lake_id, snapshots=snapshots)
         self._records = log
         self._stale = settings.stale_ms + int(RESOLUTION * 1000)
         self._window = settings.window_ms

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from singerlake.clock import Clock, IdSource
 from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.merge.entry_key import LAST_CHANGE, entry_key
@@ -35,7 +34,6 @@ from singerlake.format.state.transactions import (
     Transaction,
     as_written,
 )
-from singerlake.storage.port import Storage
 from singerlake.stores.commit import is_done
 from singerlake.stores.merge.entries import Entries
 from singerlake.stores.merge.log import KIND, SettleLog
@@ -73,28 +71,25 @@ class MergeStore:
 
     def __init__(
         self,
-        storage: Storage,
-        tap: str,
-        stream: str,
+        place: StreamPlace,
         *,
         settings: MergeSettings,
-        clock: Clock,
-        ids: IdSource,
         lake_id: str | None = None,
         snapshots: SnapshotSettings | None = None,
     ) -> None:
+        storage, clock, ids = place.storage, place.clock, place.ids
         self._storage = storage
         self._settings = settings
-        self._where = {"tap": tap, "stream": stream}
+        self._where = {"tap": place.tap, "stream": place.stream}
         time = StorageTime(clock)
-        self._entries = Entries(storage, tap, stream, settings)
+        self._entries = Entries(place, settings)
         self._writer = EntryWriter(storage, self._entries, settings, time, clock, ids)
-        key = layout.log_prefix(tap, stream) + LAST_CHANGE
+        key = layout.log_prefix(place.tap, place.stream) + LAST_CHANGE
         self._last_change = LastChange(storage, key, settings, time, clock, ids)
-        log = SettleLog(StreamPlace(storage, tap, stream, clock, ids), self._entries, settings, time)
-        self._records = SettledStore(log, storage, tap, stream, settings, clock, lake_id=lake_id, snapshots=snapshots)
+        log = SettleLog(place, self._entries, settings, time)
+        self._records = SettledStore(log, place, settings, lake_id=lake_id, snapshots=snapshots)
         self._settler = Settler(self._entries, log, self._records, self._last_change, settings, time, ids)
-        self._sweep = Sweep(self._entries, self._records, settings, time, stream)
+        self._sweep = Sweep(self._entries, self._records, settings, time, place.stream)
         self._waiting: dict[str, _Waiting] = {}
         self._gone: set[str] = set()
         self._said = False

@@ -41,7 +41,7 @@ from singerlake.stores.atomic.together import CommittedTogether, RefusedShare, S
 from singerlake.stores.commit import is_done
 from singerlake.stores.numbered import Record
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Abilities, Loaded, Outdated, Pending, Trimmed
+from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.postgres.change import (
     TransactionRow,
     listed_and_retired,
@@ -236,10 +236,6 @@ class PostgresStore:
             return WriteResult(CommittedTogether(states, decision), steps[in_order[0].stream].xid)
 
         return self._session.write(work, lambda connection: is_kept(connection, self._tap_id, name))
-
-    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """Not needed: every commit is answered at once."""
-        raise TypeError(f"{self.kind} gives no receipts")
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """As the port says. The decision about the state's last atomic run comes first."""

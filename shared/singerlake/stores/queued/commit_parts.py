@@ -11,8 +11,8 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddTogether, Transaction
-from singerlake.stores.commit import ATTEMPTS, await_settled, caught_up, commit_transaction, is_done
-from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
+from singerlake.stores.commit import ATTEMPTS, caught_up, commit_once, is_done, newer, submit_transaction
+from singerlake.stores.port import Loaded, ManifestStore, Outdated
 from singerlake.stores.queued.message import Wanted
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.01, 5.0
@@ -86,25 +86,17 @@ def _committed(
     if len(parts) > 1:
         change = AddTogether(parts=tuple(part.change for part in parts))
         transaction = Transaction(id=ids(), at=timestamp(clock.now()), change=change)
-    outcome = store.commit(base, transaction)
-    assert not isinstance(outcome, Pending)
-    return outcome
+    return commit_once(store, base, transaction, clock=clock)
 
 
 def _one_by_one(store: ManifestStore, done: Committed, parts: Sequence[Wanted], clock: Clock) -> Committed:
-    pending: list[tuple[Wanted, Pending]] = []
-    for part in parts:
-        outcome = commit_transaction(store, done.base, part.transaction, clock=clock)
-        if isinstance(outcome, Pending):
-            pending.append((part, outcome))
-        elif isinstance(outcome, Conflict):
+    commits = [submit_transaction(store, done.base, part.transaction, clock=clock) for part in parts]
+    for part, commit in zip(parts, commits, strict=True):
+        outcome = commit.wait(done.base)
+        if isinstance(outcome, Conflict):
             done.refused[part.transaction.id] = outcome.reason
-    for part, receipt in pending:
-        settled = await_settled(store, done.base, receipt, clock=clock)
-        if isinstance(settled, Conflict):
-            done.refused[part.transaction.id] = settled.reason
         else:
-            done.base = settled
+            done.base = newer(outcome, done.base)
     return done
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import SingerlakeError
-from singerlake.format import layout
 from singerlake.humanize import shown
-from singerlake.lock_file import Lock, LockSettings
+from singerlake.lock_file import LockSettings
 from singerlake.storage.port import Storage
+from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.queued import objects
 from singerlake.stores.queued.commit_parts import Committed, commit_parts
@@ -194,8 +194,8 @@ class Committer:
     def _locked(self, there: _Stream, parts: Sequence[Wanted]) -> Iterator[None]:
         """The locks that the stream's writers take, where its store has such."""
         versions = {file.version for part in parts for file in part.change.files}
+        place = StreamPlace(self.storage, there.tap, there.name, self.clock, self.ids)
         with ExitStack() as held:
-            for version in sorted(versions) if there.store.abilities.locks else ():
-                key = layout.version_lock_key(there.tap, there.name, version)
-                held.enter_context(Lock(self.storage, key, self.name, _LOCK, self.clock, self.ids).held())
+            for lock in place.locks(self.name, versions, settings=_LOCK) if there.store.abilities.locks else ():
+                held.enter_context(lock.held())
             yield

@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 
 from singerlake.clock import Clock
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.storage.drivers.s3 import errors as s3_errors
+from singerlake.storage.drivers.s3.client import in_session, region_for
+from singerlake.storage.drivers.s3.settings import S3Settings
+from singerlake.storage.failures import masked, without_answer
 from singerlake.storage.patience import Patience
-from singerlake.storage.s3 import errors as s3_errors
-from singerlake.storage.s3.client import in_session, region_for
-from singerlake.storage.s3.settings import S3Settings
 from singerlake.stores.queued.port import Received
 from singerlake.stores.queued.settings import URL, QueueSettings
 
@@ -113,7 +114,7 @@ class SqsQueue:
             return SettingError("the server that answers is not SQS", hint=f"check {URL}", **where)
         if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
             hint = f"check host and port of {URL}, and the network"
-            return s3_errors.without_answer(error, "SQS", hint, hint, **where)
+            return without_answer(error, "SQS", wrong_host=hint, wrong_port=hint, **where)
         if not isinstance(error, boto.ClientError):
             return s3_errors.translate(error, self._settings, **where)
         code = str(error.response.get("Error", {}).get("Code") or "").rpartition("#")[2]
@@ -137,9 +138,7 @@ class SqsQueue:
 
     def _said(self, error: Any) -> str:
         text = str(error.response.get("Error", {}).get("Message") or "")
-        for secret in self._settings.secrets():
-            text = text.replace(secret, "***")
-        return text[:_SHOWN]
+        return masked(text, self._settings.secrets())[:_SHOWN]
 
     @property
     def _client(self) -> Any:

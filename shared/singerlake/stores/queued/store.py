@@ -20,7 +20,7 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, Transaction
-from singerlake.stores.commit import commit_transaction, is_done
+from singerlake.stores.commit import Commit, is_done, submit_transaction
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, Trimmed
 from singerlake.stores.queued import objects
@@ -34,13 +34,13 @@ _LOOK_EVERY = 1.0
 
 @dataclass
 class _Waiting:
-    """A transaction whose place is not known. ``pending`` is a receipt of the store itself, ``given_up`` is when the
+    """A transaction whose place is not known. ``commit`` is what the store itself has of it, ``given_up`` is when the
     patience with the queue ends; neither: it was never sent, and waits for what came before it."""
 
     transaction: Transaction
     given_up: float | None = None
     look_again: float = 0.0
-    pending: Pending | None = None
+    commit: Commit | None = None
     body: bool = False
     refused: bool = False
 
@@ -102,18 +102,18 @@ class QueuedStore:
         if for_queue:
             self._send(waiting)
         # What the store itself gave a receipt for stays before what is committed there now.
-        first = all(each.pending is not None for each in self._waiting.values())
+        first = all(each.commit is not None for each in self._waiting.values())
         if waiting.given_up is None and first:
             outcome = self._inner.commit(base, transaction)
             if not isinstance(outcome, Pending):
                 return outcome
-            waiting.pending = outcome
+            waiting.commit = Commit(self._inner, self._sender.clock, pending=outcome)
         self._waiting[transaction.id] = waiting
-        return waiting.pending or Pending(transaction.id, self._sender.name)
+        return Pending(transaction.id, self._sender.name)
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
         """As the port says, in the order of the commits. Commits by itself what no committer took in time, or refused.
-        Raises as ``commit_transaction``."""
+        Raises as ``submit_transaction``."""
         state = base
         while pending.id not in self._outcomes and self._waiting:
             first = next(iter(self._waiting.values()))
@@ -181,8 +181,8 @@ class QueuedStore:
 
     def _settled(self, base: Loaded, waiting: _Waiting) -> Loaded | Conflict | None:
         """What became of the first transaction that waits; None: not known yet."""
-        if waiting.pending is not None:
-            return self._inner.settle(base, waiting.pending)
+        if waiting.commit is not None:
+            return waiting.commit.look(base)
         state = base
         if waiting.given_up is not None:
             fresh = self._inner.catch_up(base)
@@ -198,11 +198,8 @@ class QueuedStore:
                 return state
             if state.manifest.closed is None and not self._is_given_up(waiting):
                 return None
-        outcome = commit_transaction(self._inner, state, waiting.transaction, clock=self._sender.clock)
-        if not isinstance(outcome, Pending):
-            return outcome
-        waiting.pending = outcome
-        return None
+        waiting.commit = submit_transaction(self._inner, state, waiting.transaction, clock=self._sender.clock)
+        return waiting.commit.outcome
 
     def _is_given_up(self, waiting: _Waiting) -> bool:
         """Whether no committer will take a transaction, as far as can be told."""

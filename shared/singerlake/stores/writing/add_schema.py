@@ -7,9 +7,7 @@ it was made from and of no other, so it is made anew where another writer came f
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
-from singerlake.clock import Backoff, Clock, IdSource, timestamp
+from singerlake.clock import Backoff, timestamp
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import kept_schema, layout
 from singerlake.format.schema_hash import hash_among
@@ -17,10 +15,10 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import with_schema
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.transactions import Rebase, Transaction
-from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Storage
-from singerlake.stores.commit import await_settled
-from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
+from singerlake.stores.commit import commit_once
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.port import Loaded, ManifestStore, Outdated
 
 _ATTEMPTS = 20
 _LONGEST_WAIT = 1.0
@@ -34,38 +32,28 @@ def put_schema(storage: Storage, state: Manifest, schema: StreamSchema, run: str
 
 
 def add_schema(
-    storage: Storage,
-    store: ManifestStore,
-    base: Loaded,
-    schema: StreamSchema,
-    run: str,
-    *,
-    clock: Clock,
-    ids: IdSource,
+    place: StreamPlace, store: ManifestStore, base: Loaded, schema: StreamSchema, run: str
 ) -> Loaded | Conflict:
     """The state with ``schema`` as its first version, or the newest one where it has a version already; a conflict
     where the stream was closed. Raises ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store
     raise."""
     unknown: UnknownOutcomeError | None = None
-    backoff = Backoff(clock, first=_LONGEST_WAIT, longest=_LONGEST_WAIT)
+    backoff = Backoff(place.clock, first=_LONGEST_WAIT, longest=_LONGEST_WAIT)
     for attempt in range(_ATTEMPTS):
         manifest = base.manifest
         if manifest.versions:
             return base
         if manifest.closed is not None:
             return Conflict(f"the stream continues in {manifest.closed}", successor=manifest.closed)
-        now = timestamp(clock.now())
+        now = timestamp(place.clock.now())
         if attempt == 0:
-            put_schema(storage, manifest, schema, run, now)
-        with ExitStack() as held:
-            if store.exclusive:
-                key = layout.stream_lock_key(manifest.tap, manifest.stream)
-                held.enter_context(Lock(storage, key, f"schema {ids()}", LockSettings(), clock, ids).held())
+            put_schema(place.storage, manifest, schema, run, now)
+        with place.alone("schema", store):
             change = Rebase(manifest=with_schema(manifest, schema, now))
             try:
-                outcome = store.commit(base, Transaction(id=ids(), at=now, change=change))
-                if isinstance(outcome, Pending):
-                    outcome = await_settled(store, base, outcome, clock=clock)
+                outcome = commit_once(
+                    store, base, Transaction(id=place.ids(), at=now, change=change), clock=place.clock
+                )
             except UnknownOutcomeError as error:
                 unknown, outcome = error, Outdated()
         if isinstance(outcome, Loaded) and outcome.manifest.versions:
@@ -79,6 +67,6 @@ def add_schema(
     raise TooManyConflictsError(
         "other writers kept changing a stream while its schema was added",
         hint="run again; nothing is lost",
-        tap=base.manifest.tap,
-        stream=base.manifest.stream,
+        tap=place.tap,
+        stream=place.stream,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from typing import TypeVar
+from types import TracebackType
+from typing import Generic, Self, TypeVar
 
 AT_ONCE = 4
 """Files: an upload in parts has eight connections, and all streams share those of a client."""
@@ -15,50 +16,63 @@ Item = TypeVar("Item")
 
 
 def for_each(items: Iterable[Item | None], work: Callable[[Item], object], pool: Executor | None) -> list[Item]:
-    """Do ``work`` for each item, on ``pool`` up to ``AT_ONCE`` at a time, or one after the other where that is None;
-    the items, in their order. None in the place of an item means that there is none yet: the next one is asked for as
-    long as work is under way, and then no more. All that was begun has ended when this returns or raises. Raises what
-    ``items`` raises, and what came of the first work that failed, after which none is begun."""
-    taken: list[Item] = []
-    begun: list[Future[object]] = []
-    try:
-        for item in items:
-            under_way = _under_way(begun)
-            if item is None:
-                if not under_way:
-                    break
-                wait(under_way, timeout=_LOOK_AGAIN, return_when=FIRST_COMPLETED)
-                continue
-            taken.append(item)
-            if pool is None:
-                work(item)
-                continue
-            if len(under_way) >= AT_ONCE:
-                wait(under_way, return_when=FIRST_COMPLETED)
-                _under_way(begun)
-            begun.append(pool.submit(work, item))
-    finally:
+    """Do ``work`` for each item; the items, in their order. As ``BoundedMap``."""
+    with BoundedMap(work, pool) as under_way:
+        return under_way.all(items)
+
+
+class BoundedMap(Generic[Item]):
+    """Does ``work`` for items, on ``pool`` up to ``AT_ONCE`` at a time, or one after the other where that is None. A
+    context: all that was begun has ended when it is left. Every method, and leaving it, raises the error of the first
+    work that failed, after which none is begun."""
+
+    def __init__(self, work: Callable[[Item], object], pool: Executor | None) -> None:
+        self._work = work
+        self._pool = pool
+        self._taken: list[Item] = []
+        self._begun: list[Future[object]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        wait(self._begun)
+        if error is None:
+            self._under_way()
+
+    def begin(self, item: Item) -> None:
+        """Begin the work for an item once there is room for it; without a pool, do it."""
+        under_way = self._under_way()
+        self._taken.append(item)
+        if self._pool is None:
+            self._work(item)
+            return
+        if len(under_way) >= AT_ONCE:
+            wait(under_way, return_when=FIRST_COMPLETED)
+            self._under_way()
+        self._begun.append(self._pool.submit(self._work, item))
+
+    def all(self, items: Iterable[Item | None]) -> list[Item]:
+        """Begin the work for each item and wait for all; the items that were begun here and before, in their order.
+        None in the place of an item means that there is none yet: the next one is asked for as long as work is under
+        way, and then no more. Raises what ``items`` raises."""
         try:
-            if isinstance(items, Generator):
-                # Where no thread could be started, say: work may wait for what comes between two items.
-                items.close()
+            for item in items:
+                if item is not None:
+                    self.begin(item)
+                elif under_way := self._under_way():
+                    wait(under_way, timeout=_LOOK_AGAIN, return_when=FIRST_COMPLETED)
+                else:
+                    break
         finally:
-            wait(begun)
-    _under_way(begun)
-    return taken
+            wait(self._begun)
+        self._under_way()
+        return self._taken
 
-
-def followed(items: Iterable[Item], end: Callable[[], object]) -> Iterator[Item]:
-    """The items of ``for_each``, and ``end`` once the work for the last one is under way. It is not done where work has
-    failed by then."""
-    yield from items
-    end()
-
-
-def _under_way(begun: list[Future[object]]) -> list[Future[object]]:
-    """Those that have not ended. Raises what came of the first one that failed."""
-    under_way = [each for each in begun if not each.done()]
-    for each in begun:
-        if each not in under_way:
-            each.result()
-    return under_way
+    def _under_way(self) -> list[Future[object]]:
+        """The work that has not ended."""
+        under_way = [each for each in self._begun if not each.done()]
+        for each in self._begun:
+            if each not in under_way:
+                each.result()
+        return under_way

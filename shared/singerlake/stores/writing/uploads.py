@@ -7,8 +7,8 @@ from pathlib import Path
 
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest, StreamSchema
-from singerlake.format.state.transactions import Change
-from singerlake.stores.port import Pending
+from singerlake.format.state.transactions import AddFiles, Change
+from singerlake.stores.commit import Commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,13 @@ class Upload:
 
 @dataclass
 class Receipt:
-    """What became of one commit: ``manifest`` is a state that holds its files, None until that is settled."""
+    """One change that was committed: ``manifest`` is a state that holds it, None until that is settled."""
 
-    files: tuple[NewFile, ...]
     change: Change
-    pending: Pending | None = None
+    commit: Commit
     manifest: Manifest | None = None
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """The files that it adds."""
+        return self.change.files if isinstance(self.change, AddFiles) else ()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from singerlake.clock import Backoff, Clock, IdSource, timestamp
+from singerlake.clock import timestamp
 from singerlake.errors import (
     CommitRefusedError,
     ForeignManifestError,
-    UnknownOutcomeError,
 )
 from singerlake.format import layout
 from singerlake.format.schema_hash import hash_among
@@ -24,17 +22,16 @@ from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction, addition
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Storage
-from singerlake.stores.commit import commit_transaction, refuse_missing
-from singerlake.stores.find_store import lying
+from singerlake.stores.commit import await_settled, refuse_missing, submit_transaction
 from singerlake.stores.history import no_history, refuse_other_lake, stream_closed, too_old
-from singerlake.stores.port import Loaded, ManifestStore, Pending
+from singerlake.stores.place import StreamPlace
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import published
 from singerlake.stores.writing.add_schema import add_schema, put_schema
-from singerlake.stores.writing.bounded_map import followed, for_each
+from singerlake.stores.writing.bounded_map import BoundedMap
 from singerlake.stores.writing.locks import CommitLocks
 from singerlake.stores.writing.uploads import Receipt, Upload
 
-_SETTLE_WAIT, _FIRST_POLL, _LONGEST_POLL = 600.0, 0.05, 1.0
 _MOVES = 3
 
 
@@ -42,16 +39,12 @@ _MOVES = 3
 class StreamWriter:
     """Publishes data files to one stream. Not for use by two threads at once; two writers may be, in any process."""
 
-    storage: Storage
+    place: StreamPlace
     store: ManifestStore
-    tap: str
-    stream: str
     writer_id: str
     lock: LockSettings
     rebuild: Callable[[str], Manifest]
     """Makes a state from the data files alone, for a store of that kind."""
-    clock: Clock
-    ids: IdSource
     successor: Callable[[str], ManifestStore] | None = None
     """Gives the manifest store of a kind, for a stream that moved; None: stop there."""
     lake_id: str | None = None
@@ -65,6 +58,16 @@ class StreamWriter:
     _published: list[AddFiles] = field(default_factory=list)
     _waiting: list[Receipt] = field(default_factory=list)
     _uploaded: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def tap(self) -> str:
+        """The tap that the stream is of."""
+        return self.place.tap
+
+    @property
+    def stream(self) -> str:
+        """The name of the stream."""
+        return self.place.stream
 
     def open(self) -> Manifest:
         """The stream's state, born if it is new. Where data files are there without state, the state was lost and is
@@ -94,9 +97,7 @@ class StreamWriter:
             self.open()
             assert self._loaded is not None
             for _ in range(_MOVES):
-                outcome = add_schema(
-                    self.storage, self.store, self._loaded, schema, run, clock=self.clock, ids=self.ids
-                )
+                outcome = add_schema(self.place, self.store, self._loaded, schema, run)
                 if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
                     continue
                 self._loaded = self._checked(outcome)
@@ -130,10 +131,16 @@ class StreamWriter:
         coming = iter(uploads)
         first = next(coming)
         assert first is not None
-        with ExitStack() as held:
-            locks = CommitLocks(self._locks(first.file.version), held)
-            beside = self.sending is not None and not self.storage.near
-            sent = self.upload(locks.around(first, coming, beside=beside), locks.wait)
+        locks = CommitLocks(self._locks(first.file.version))
+        with self._uploading(locks.wait) as uploading, locks:
+            if self.sending is not None and not self.place.storage.near:
+                # Another thread prepares it while the locks are taken. It sends no byte before.
+                uploading.begin(first)
+                locks.take()
+            else:
+                locks.take()
+                uploading.begin(first)
+            sent = uploading.all(coming)
             change = addition(
                 tuple(upload.file for upload in sent),
                 {upload.file.version: upload.schema for upload in sent},
@@ -146,21 +153,26 @@ class StreamWriter:
             if receipt.manifest is not None:
                 self.committed(receipt.manifest)
                 # What the locks are for is done, so that they are given back while the files are looked for.
-                self.confirm(change.files, meanwhile=held.close)
+                self.confirm(change.files, meanwhile=locks.give_back)
         return receipt
 
-    def upload(self, uploads: Iterable[Upload | None], ready: Callable[[], object] = lambda: None) -> list[Upload]:
+    def upload(self, uploads: Iterable[Upload | None]) -> list[Upload]:
         """Upload finished files and commit none of them; gives them in their order. ``uploads`` and what this raises
-        are as in ``submit``, ``ready`` is as in ``Storage.upload``."""
+        are as in ``submit``."""
+        with self._uploading() as uploading:
+            return uploading.all(uploads)
+
+    def _uploading(self, ready: Callable[[], object] = lambda: None) -> BoundedMap[Upload]:
+        """What uploads files. ``ready`` is as in ``Storage.upload``."""
         known = self.open().by_id
 
         def send(upload: Upload) -> None:
             self._uploaded[upload.file.version] = upload.schema.schema
             # What is listed is never overwritten, whatever else would come under its name.
             if upload.file.id not in known and upload.spool.exists():
-                self.storage.upload(self._key(upload.file), upload.spool, ready)
+                self.place.storage.upload(self._key(upload.file), upload.spool, ready)
 
-        return for_each(uploads, send, self.sending)
+        return BoundedMap(send, self.sending)
 
     @property
     def loaded(self) -> Loaded:
@@ -184,8 +196,7 @@ class StreamWriter:
         while self._waiting:
             receipt = self._waiting[0]
             assert self._loaded is not None
-            assert receipt.pending is not None
-            outcome = self.store.settle(self._loaded, receipt.pending)
+            outcome = receipt.commit.look(self._loaded)
             if outcome is None:
                 return False
             if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
@@ -199,19 +210,12 @@ class StreamWriter:
     def settled(self, receipt: Receipt) -> Manifest:
         """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcomeError`` where it takes too
         long."""
-        started = self.clock.monotonic()
-        backoff = Backoff(self.clock, first=_FIRST_POLL, longest=_LONGEST_POLL, jitter=0)
-        while receipt.manifest is None:
-            self.advance()
-            if receipt.manifest is None:
-                if self.clock.monotonic() - started > _SETTLE_WAIT:
-                    raise UnknownOutcomeError(
-                        "a stored transaction was not settled in time",
-                        hint="run again; nothing is lost",
-                        tap=self.tap,
-                        stream=self.stream,
-                    )
-                backoff.wait()
+
+        def is_filled() -> bool:
+            return receipt.manifest is not None or self.advance() or receipt.manifest is not None
+
+        await_settled(is_filled, self.place.clock, tap=self.tap, stream=self.stream)
+        assert receipt.manifest is not None
         return receipt.manifest
 
     def finish(self) -> None:
@@ -222,18 +226,18 @@ class StreamWriter:
             self.store.publish(self._loaded, run_ended=True)
 
     def _commit(self, change: Change) -> Receipt:
-        files = change.files if isinstance(change, AddFiles) else ()
         for _ in range(_MOVES):
-            transaction = Transaction(id=self.ids(), at=timestamp(self.clock.now()), change=change)
+            transaction = Transaction(id=self.place.ids(), at=timestamp(self.place.clock.now()), change=change)
             assert self._loaded is not None
-            outcome = commit_transaction(self.store, self._loaded, transaction, clock=self.clock)
-            if isinstance(outcome, Pending):
-                self._waiting.append(Receipt(files, change, outcome))
+            commit = submit_transaction(self.store, self._loaded, transaction, clock=self.place.clock)
+            outcome = commit.outcome
+            if outcome is None:
+                self._waiting.append(Receipt(change, commit))
                 return self._waiting[-1]
             if isinstance(outcome, Conflict) and outcome.successor is not None and self._move_to(outcome.successor):
                 continue
             self._loaded = self._checked(outcome)
-            return Receipt(files, change, manifest=self._loaded.manifest)
+            return Receipt(change, commit, self._loaded.manifest)
         raise stream_closed(self.tap, self.stream, self.store.kind)
 
     def _moved_on(self, loaded: Loaded) -> Loaded:
@@ -271,7 +275,7 @@ class StreamWriter:
         waiting, self._waiting = self._waiting, []
         for receipt in waiting:
             again = self._commit(receipt.change)
-            receipt.manifest, receipt.pending = again.manifest, again.pending
+            receipt.manifest, receipt.commit = again.manifest, again.commit
             if receipt.manifest is None:
                 self._waiting[-1] = receipt
             else:
@@ -292,25 +296,24 @@ class StreamWriter:
         missing: dict[str, NewFile] = {}
 
         def look(file: NewFile) -> None:
-            stored = self.storage.head(self._key(file))
+            stored = self.place.storage.head(self._key(file))
             if stored is None or stored.size != file.bytes:
                 missing[self._key(file)] = file
 
-        for_each(followed(files, meanwhile), look, self.sending)
+        with BoundedMap(look, self.sending) as looking:
+            for file in files:
+                looking.begin(file)
+            meanwhile()
         if missing:
             assert self._loaded is not None
             refuse_missing(self.store, self._loaded, missing)
 
     def _key(self, file: NewFile) -> str:
-        return layout.stream_prefix(self.tap, self.stream) + file.path
+        return self.place.prefix + file.path
 
     def _locks(self, version: str) -> list[Lock]:
-        keys = []
-        if self.store.abilities.locks:
-            keys.append(layout.version_lock_key(self.tap, self.stream, version))
-        if self._exclusive:
-            keys.append(layout.stream_lock_key(self.tap, self.stream))
-        return [Lock(self.storage, key, self.writer_id, self.lock, self.clock, self.ids) for key in keys]
+        versions = [version] if self.store.abilities.locks else []
+        return self.place.locks(self.writer_id, versions, own=self._exclusive, settings=self.lock)
 
     def _found(self) -> Loaded:
         """The stream's state in the store that it was in when this writer was made, or in the one that it moved to."""
@@ -323,19 +326,19 @@ class StreamWriter:
 
     def _elsewhere(self) -> Loaded | None:
         """The stream's state in another store, where that published ``manifest.json``."""
-        there = published(self.storage, self._manifest_key)
+        there = published(self.place.storage, self.place.manifest_key)
         return self._loaded if there is not None and self._move_to(there.store) else None
 
     def _born(self) -> Loaded:
         """A state where none was: unless another writer's is there by now, or a migration has not brought it yet."""
-        data, manifest, schemas = lying(self.storage, self.tap, self.stream)
-        there = manifest or (data and self.storage.head(self._manifest_key) is not None)
+        data, manifest, schemas = _lying(self.place.storage, self.tap, self.stream)
+        there = manifest or (data and self.place.storage.head(self.place.manifest_key) is not None)
         if (there or data) and (born := self.store.load()) is not None:
             return born
         if (there or data) and not self.store.abilities.followable:
             if (elsewhere := self._elsewhere()) is not None:
                 return elsewhere
-            seen = published(self.storage, self._manifest_key)
+            seen = published(self.place.storage, self.place.manifest_key)
             raise no_history(self.store, seen, tap=self.tap, stream=self.stream, lake_id=self.lake_id)
         if there:
             raise stream_closed(self.tap, self.stream, self.store.kind)
@@ -348,9 +351,9 @@ class StreamWriter:
     def _not_older(self, loaded: Loaded) -> Loaded:
         """``loaded``, or what came after it; a database that was put back to an older state than readers have seen
         would give offsets out a second time."""
-        there = None if self.store.abilities.followable else published(self.storage, self._manifest_key)
+        there = None if self.store.abilities.followable else published(self.place.storage, self.place.manifest_key)
         if there is not None:
-            refuse_other_lake(self.store, there, key=self._manifest_key, lake_id=self.lake_id)
+            refuse_other_lake(self.store, there, key=self.place.manifest_key, lake_id=self.lake_id)
         if there is None or there.number <= loaded.manifest.transaction.number:
             return loaded
         loaded = self.store.catch_up(loaded) or loaded
@@ -359,10 +362,6 @@ class StreamWriter:
             raise too_old(self.store, number, there, tap=self.tap, stream=self.stream)
         return self._checked(loaded)
 
-    @property
-    def _manifest_key(self) -> str:
-        return layout.manifest_key(self.tap, self.stream)
-
     def _first_state(self) -> Manifest:
         """A stream's birth, with the schema that it is born for."""
         empty = fold.empty(
@@ -370,14 +369,14 @@ class StreamWriter:
             stream=self.stream,
             store=self.store.kind,
             lake_id=self.lake_id,
-            lineage=self.ids(),
-            created=timestamp(self.clock.now()),
-            transaction_id=self.ids(),
+            lineage=self.place.ids(),
+            created=timestamp(self.place.clock.now()),
+            transaction_id=self.place.ids(),
         )
         if self._keeping is None:
             return empty
         schema, run = self._keeping
-        put_schema(self.storage, empty, schema, run, empty.created)
+        put_schema(self.place.storage, empty, schema, run, empty.created)
         return fold.with_schema(empty, schema, empty.created)
 
     def _checked(self, outcome: Loaded | Conflict) -> Loaded:
@@ -392,3 +391,25 @@ class StreamWriter:
             tap=self.tap,
             stream=self.stream,
         )
+
+
+class _Lying(NamedTuple):
+    """What lies in a stream's folder: data files, and what was seen before the first of them: ``manifest.json``, and
+    schemas that are kept."""
+
+    data: bool
+    manifest: bool
+    schemas: bool
+
+
+def _lying(storage: Storage, tap: str, stream: str) -> _Lying:
+    """What lies in a stream's folder, by one listing of it. Raises what storage raises."""
+    prefix = layout.stream_prefix(tap, stream)
+    manifest = schemas = False
+    for entry in storage.list(prefix):
+        path = entry.key[len(prefix) :]
+        if layout.is_data_file(path):
+            return _Lying(True, manifest, schemas)
+        manifest = manifest or path == layout.MANIFEST
+        schemas = schemas or layout.is_kept_schema(path)
+    return _Lying(False, manifest, schemas)

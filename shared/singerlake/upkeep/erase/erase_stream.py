@@ -15,15 +15,13 @@ from dataclasses import dataclass, field, replace
 from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format import ATTACHED_FORMAT, layout
 from singerlake.format.file_id import timed_id
-from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles
 from singerlake.storage.port import Entry
-from singerlake.stores.commit import await_settled
 from singerlake.stores.history import stream_closed
-from singerlake.stores.port import Loaded, Pending
-from singerlake.upkeep.commit_change import submit_change
+from singerlake.stores.port import Loaded
+from singerlake.upkeep.commit_change import Commits
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.attached import (
     LeftObject,
@@ -118,12 +116,13 @@ def erase_messages(
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     if isinstance(meant, Condition) and not undeclared and (error := doubt(meant, loaded.manifest)) is not None:
         raise error
-    erasure = _Erasure(context, Ready(meant), who, engine or Threads(context.storage), progress, loaded, committed)
+    commits: Commits[tuple[DataFile, Rewritten]] = Commits(context, loaded, who="singerlake erase")
+    erasure = _Erasure(context, Ready(meant), who, engine or Threads(context.storage), progress, commits, committed)
     there = _Objects.of(context)
     progress.sized(sum(entry.size for entry in there.data))
     erasure.run(dry_run=dry_run)
     if not dry_run:
-        context.store.publish(erasure.loaded, run_ended=True)
+        context.store.publish(commits.loaded, run_ended=True)
         there = _Objects.of(context)
     erasure.look_beside(there)
     return erasure.result()
@@ -155,7 +154,7 @@ class _Erasure:
     who: str
     engine: Engine
     progress: Progress
-    loaded: Loaded
+    commits: Commits[tuple[DataFile, Rewritten]]
     committed: Callable[[], object]
     dry_run: bool = True
     clean: set[str] = field(default_factory=set)
@@ -165,14 +164,13 @@ class _Erasure:
     replaced: Tally = NONE
     entries: set[int] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
-    waiting: list[tuple[DataFile, Rewritten, Pending]] = field(default_factory=list)
     rows: list[RowsOf] = field(default_factory=list)
     rows_beside: list[RowsOf] = field(default_factory=list)
     unowned: list[LeftObject] = field(default_factory=list)
 
     @property
     def manifest(self) -> Manifest:
-        return self.loaded.manifest
+        return self.commits.loaded.manifest
 
     def result(self) -> Erased:
         rows = added(*self.rows)
@@ -212,7 +210,7 @@ class _Erasure:
                 self.rows += [found.attached for _, found in holding]
                 return
             self._write_again([file for file, _ in holding])
-            self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
+            self.commits.catch_up()
         raise TooManyConflictsError(
             "files kept being replaced by others; what was erased by then stays erased",
             hint="run again when vacuum and rebuild are done",
@@ -241,7 +239,7 @@ class _Erasure:
         """Whether a file is missing since others replaced and collected it meanwhile."""
         if trouble.kind != "missing":
             return False
-        fresh = self.context.store.catch_up(self.loaded)
+        fresh = self.context.store.catch_up(self.commits.loaded)
         return fresh is not None and file.id not in fresh.manifest.by_id
 
     def _write_again(self, files: list[DataFile]) -> None:
@@ -255,9 +253,7 @@ class _Erasure:
                 self._refused(item.file, answer)
             elif answer.file is not None:
                 self._commit(item.file, answer, answer.file)
-        for file, made, pending in self.waiting:
-            self._came(file, made, await_settled(self.context.store, self.loaded, pending, clock=self.context.clock))
-        self.waiting.clear()
+        self._settle(wait=True)
 
     def _refused(self, file: DataFile, finding: Finding) -> None:
         if not self._was_replaced(file, finding):
@@ -267,36 +263,32 @@ class _Erasure:
         self.clean.add(file.id)
 
     def _commit(self, file: DataFile, made: Rewritten, new: NewFile) -> None:
-        change = EraseFiles(old=(file.id,), new=(new,))
-        outcome = submit_change(self.context, self.loaded, change, who="singerlake erase")
-        if isinstance(outcome, Pending):
+        if self.commits.submit((file, made), EraseFiles(old=(file.id,), new=(new,))).outcome is None:
+            # It is stored, and takes effect unless it turns out to be void.
             self.committed()
-            self.waiting.append((file, made, outcome))
-        else:
-            self._came(file, made, outcome)
+        self._settle(wait=False)
 
-    def _came(self, file: DataFile, made: Rewritten, outcome: Loaded | Conflict) -> None:
-        assert made.file is not None
-        if isinstance(outcome, Loaded):
-            self.committed()
-            self.loaded = outcome
-            self.clean.add(made.file.id)
-            self.traces.append(Trace(self._key(file), made.messages, made.records))
-            self.rows.append(made.attached)
-            self.replaced += Tally(1, file.bytes)
-            return
-        if outcome.successor is not None:
-            raise stream_closed(self.context.tap, self.context.stream, outcome.successor)
-        # A conflict is final, so no state can ever list the file; the records are looked for again where they are now.
-        with suppress(SingerlakeError):
-            self.context.storage.delete(self._key(made.file))
+    def _settle(self, *, wait: bool) -> None:
+        """Note what became of the commits that are settled, with ``wait`` of all."""
+        for (file, made), outcome in self.commits.settled(wait=wait):
+            assert made.file is not None
+            if isinstance(outcome, Loaded):
+                self.committed()
+                self.clean.add(made.file.id)
+                self.traces.append(Trace(self._key(file), made.messages, made.records))
+                self.rows.append(made.attached)
+                self.replaced += Tally(1, file.bytes)
+                continue
+            # A conflict is final, so no state can ever list the file; the records are looked for again where they are.
+            with suppress(SingerlakeError):
+                self.context.storage.delete(self._key(made.file))
 
     def look_beside(self, there: _Objects) -> None:
         """Look into the data files that readers are not led to, and for the attached files that no record has."""
         self._look_beside(Sought(entry.key, entry.size) for entry in there.data)
         if there.attached:
             # What a writer has listed meanwhile is none of them.
-            self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
+            self.commits.catch_up()
         self.unowned += left_objects(self.manifest, there.attached, self.context.prefix)
         self.unowned += unfinished_objects(self.context.storage, self.context.prefix)
 

@@ -7,7 +7,7 @@ made from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -27,11 +27,10 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import CollectFiles, Transaction
-from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Entry, Storage
-from singerlake.stores.commit import await_settled
+from singerlake.stores.commit import commit_once
 from singerlake.stores.history import stream_closed
-from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
+from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import mend_published, published
 from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import StreamContext
@@ -123,10 +122,7 @@ def repair_stream(
             mend_published(storage, base.manifest, copies_of(store))
         if options.dry_run or not plan.needed:
             return plan
-        with ExitStack() as held:
-            if store.exclusive:
-                key = layout.stream_lock_key(tap, stream)
-                held.enter_context(Lock(storage, key, f"singerlake rebuild {ids()}", LockSettings(), clock, ids).held())
+        with context.alone("singerlake rebuild", store):
             if unreadable is not None and not storage.delete(layout.manifest_key(tap, stream), if_match=unreadable):
                 continue
             if _written(plan, store, base, ids(), now, clock):
@@ -228,14 +224,12 @@ def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, n
     if base is None:
         return store.create(plan.after).manifest.transaction == plan.after.transaction
     assert plan.change is not None
-    outcome = store.commit(base, Transaction(id=id, at=now, change=plan.change))
-    if isinstance(outcome, Pending):
-        # A plan that another writer's commit came before is void there, and made again.
-        return isinstance(await_settled(store, base, outcome, clock=clock), Loaded)
-    if isinstance(outcome, Conflict):
+    outcome = commit_once(store, base, Transaction(id=id, at=now, change=plan.change), clock=clock)
+    # In a store that settles later, a plan that another writer's commit came before is void, and made again.
+    if isinstance(outcome, Conflict) and not store.abilities.settles:
         if outcome.successor is not None:
             raise stream_closed(plan.after.tap, plan.after.stream, outcome.successor)
         raise CommitRefusedError(
             f"the rebuilt state was refused: {outcome.reason}", hint="nothing was changed; run again"
         )
-    return not isinstance(outcome, Outdated)
+    return isinstance(outcome, Loaded)

@@ -8,7 +8,6 @@ was never offered to the manifest store.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,13 +21,11 @@ from singerlake.errors import (
     StorageUnavailableError,
 )
 from singerlake.format.file_id import timed_id
-from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
-from singerlake.stores.commit import await_settled
 from singerlake.stores.history import stream_closed
-from singerlake.stores.port import Loaded, Pending
-from singerlake.upkeep.commit_change import submit_change
+from singerlake.stores.port import Loaded
+from singerlake.upkeep.commit_change import Commits
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import MOST_WAITING
 from singerlake.upkeep.file_count import NONE, Tally
@@ -86,7 +83,7 @@ def vacuum_stream(
     progress.sized(plan.joined.bytes)
     if dry_run or not plan.runs:
         return Vacuumed(plan)
-    vacuum = _Vacuum(context, threads, loaded)
+    vacuum = _Vacuum(context, threads, Commits(context, loaded, who="singerlake vacuum"))
     # Of a million files each state takes room, and only the newest is needed.
     del loaded
     for made in vacuum.made(plan):
@@ -111,17 +108,20 @@ class _Made:
 class _Vacuum:
     context: StreamContext
     threads: int
-    loaded: Loaded
+    commits: Commits[tuple[Join, NewFile]]
     joined: Tally = NONE
     into: Tally = NONE
     apart: Tally = NONE
     overtaken: Tally = NONE
     findings: list[Finding] = field(default_factory=list)
-    waiting: deque[tuple[Join, NewFile, Pending]] = field(default_factory=deque)
 
     @property
     def prefix(self) -> str:
         return self.context.prefix
+
+    @property
+    def loaded(self) -> Loaded:
+        return self.commits.loaded
 
     def made(self, plan: VacuumPlan) -> Iterator[_Made]:
         """The files of a plan as they become ready, in its order, few of them ahead of the caller."""
@@ -230,50 +230,21 @@ class _Vacuum:
         if made.file is None:
             self.overtaken += made.joined.replaced
             return
-        outcome = self._committed(made.joined, made.file)
-        if isinstance(outcome, Pending):
-            self.waiting.append((made.joined, made.file, outcome))
-        else:
-            self._came(made.joined, made.file, outcome)
+        replaced = tuple(head.file.id for head in made.joined.heads)
+        self.commits.submit((made.joined, made.file), ReplaceFiles(old=replaced, new=(made.file,)))
         self.settle(wait=False)
 
     def settle(self, *, wait: bool) -> None:
-        """See what became of commits that the store settles later, of all of them where ``wait`` is set: nothing else
-        has to wait for that."""
-        while self.waiting:
-            wanted, file, pending = self.waiting[0]
-            if wait:
-                outcome: Loaded | Conflict | None = await_settled(
-                    self.context.store, self.loaded, pending, clock=self.context.clock
-                )
-            else:
-                outcome = self.context.store.settle(self.loaded, pending)
-            if outcome is None:
-                return
-            self.waiting.popleft()
-            self._came(wanted, file, outcome)
-
-    def _came(self, wanted: Join, file: NewFile, outcome: Loaded | Conflict) -> None:
-        if isinstance(outcome, Loaded):
-            self.loaded = outcome
-            self.joined += wanted.replaced
-            self.into += Tally(1, file.bytes)
-            return
-        if outcome.successor is not None:
-            raise stream_closed(self.context.tap, self.context.stream, outcome.successor)
-        self.overtaken += wanted.replaced
-        message = f"stays unlisted, since the stream changed meanwhile: {outcome.reason}"
-        self.findings.append(Finding("unlisted", self.prefix + file.path, message, problem=False))
-        self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
-
-    def _committed(self, wanted: Join, file: NewFile) -> Loaded | Conflict | Pending:
-        change = ReplaceFiles(old=tuple(head.file.id for head in wanted.heads), new=(file,))
-        return submit_change(
-            self.context,
-            self.loaded,
-            change,
-            who="singerlake vacuum",
-        )
+        """Note what became of the commits that are settled, with ``wait`` of all."""
+        for (wanted, file), outcome in self.commits.settled(wait=wait):
+            if isinstance(outcome, Loaded):
+                self.joined += wanted.replaced
+                self.into += Tally(1, file.bytes)
+                continue
+            self.overtaken += wanted.replaced
+            message = f"stays unlisted, since the stream changed meanwhile: {outcome.reason}"
+            self.findings.append(Finding("unlisted", self.prefix + file.path, message, problem=False))
+            self.commits.catch_up()
 
     def found(self) -> Iterator[Finding]:
         """The findings, without files that others replaced and collected meanwhile."""

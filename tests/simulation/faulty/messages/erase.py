@@ -18,7 +18,7 @@ def _over_any_file() -> AbstractContextManager[object]:
     commit = _Erasure._commit
 
     def commits(self, file, made, new):  # type: ignore[no-untyped-def]
-        state = (self.context.store.catch_up(self.loaded) or self.loaded).manifest
+        state = (self.context.store.catch_up(self.commits.loaded) or self.commits.loaded).manifest
         there = [each for each in state.files if (each.offset, each.messages) == (file.offset, file.messages)]
         commit(self, there[0] if there else file, made, new)
 

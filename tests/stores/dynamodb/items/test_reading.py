@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from singerlake.errors import AccessDeniedError, SettingError
-from singerlake.follow.state import FollowedState
 from singerlake.format.exact_json import encode
 from tests.format.state.test_fold import add, data_file, new_file
 from tests.servers.dynamodb import DynamoServer
@@ -45,15 +44,15 @@ def test_a_table_that_lost_the_newest_transactions_takes_nothing_from_a_reader(
     table.delete({**key, "number": {"N": str(base.manifest.transaction.number)}})
     assert len(place.listed()) == MANY
     assert len(place.lake.stream("t", "s").snapshot().files) == MANY + 1
-    assert len(FollowedState(place.lake.stream("t", "s")).newest().files) == MANY + 1
+    assert len(place.lake.stream("t", "s").state_reader().look().files) == MANY + 1
 
 
 def test_one_who_follows_sees_it_too(place: Place) -> None:
     base = filled(place, MANY)
-    followed = FollowedState(place.lake.stream("t", "s"))
-    assert len(followed.newest().files) == MANY
+    followed = place.lake.stream("t", "s").state_reader()
+    assert len(followed.look().files) == MANY
     place.committed(base, add(new_file("new")))
-    assert ids_of(followed.newest().files)[-1] == "new"
+    assert ids_of(followed.look().files)[-1] == "new"
 
 
 @pytest.mark.parametrize(
@@ -143,6 +142,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+@pytest.mark.sampled(damage=4)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_does_not_fit_is_read_from_the_segment(place: Place, server: DynamoServer, damage: str) -> None:
     loaded = filled(place, MANY)

@@ -1,1 +1,0 @@
-"""Readers of a stream that go on with what comes."""

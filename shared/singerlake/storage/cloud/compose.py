@@ -1,0 +1,141 @@
+"""An object made of others on a cloud: how it is cut into the parts of an upload, and what is fetched and sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from singerlake.errors import MissingFileError
+from singerlake.storage.cloud.driver import Ask, Fetched
+from singerlake.storage.keys import ends_early
+from singerlake.storage.port import Entry, Part
+
+SENT = 16 << 20
+"""Bytes from which what was fetched is sent as a part: few requests, little memory."""
+_FETCHES = 8
+
+Together = list[bytes | Part]
+"""What is fetched and sent as one part."""
+
+
+class NotCopiedError(Exception):
+    """The server refused to copy a part that is there, so that all of them are to be fetched and sent."""
+
+
+class Objects(Protocol):
+    """What a driver tells of the objects that parts are taken from."""
+
+    @property
+    def url(self) -> str: ...
+
+    def head(self, key: str) -> Entry | None: ...
+
+    def get_range(self, key: str, start: int, length: int) -> Fetched | None: ...
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The objects that parts are taken from. What is asked about them is asked until it is answered."""
+
+    objects: Objects
+    ask: Ask
+
+    def fetched(self, together: Sequence[bytes | Part], pool: ThreadPoolExecutor) -> bytes:
+        """The bytes of pieces behind each other. Raises ``MissingFileError`` where one is not there."""
+        return b"".join(pool.map(self._bytes, together))
+
+    def check(self, part: Part) -> None:
+        """See that a part is there. Raises ``MissingFileError``."""
+        entry = self.ask(lambda: self.objects.head(part.key), key=part.key)
+        if entry is None:
+            raise self._missing(part.key)
+        if entry.size < part.end:
+            raise ends_early(part)
+
+    def _bytes(self, piece: bytes | Part) -> bytes:
+        if isinstance(piece, bytes):
+            return piece
+        found = self.ask(lambda: self.objects.get_range(piece.key, piece.start, piece.size), key=piece.key)
+        if found is None:
+            raise self._missing(piece.key)
+        if len(found.body) != piece.size:
+            raise ends_early(piece)
+        return found.body
+
+    def _missing(self, key: str) -> MissingFileError:
+        return MissingFileError("no such object", key=key, lake_root=self.objects.url)
+
+
+def compose(
+    pieces: Sequence[bytes | Part],
+    sources: Sources,
+    *,
+    put: Callable[[bytes], object],
+    in_parts: Callable[[Sequence[Part | Together], ThreadPoolExecutor], None],
+    least: int,
+    longest: int,
+    sent: int = SENT,
+) -> None:
+    """Make an object of ``pieces``: with ``put`` where they are one short part, else with ``in_parts``, which gets
+    threads to fetch with. Where it raises ``NotCopiedError``, it gets parts again of which none is to be copied.
+    ``least``, ``longest`` and ``sent`` are those of ``arranged``."""
+    for copy in (True, False):
+        parts = list(arranged(pieces, least=least, longest=longest, sent=sent, copy=copy))
+        with threads(_FETCHES) as pool:
+            if len(parts) < 2 and not any(isinstance(part, Part) for part in parts):
+                put(b"".join(sources.fetched(part, pool) for part in parts if not isinstance(part, Part)))
+                return
+            try:
+                in_parts(parts, pool)
+                return
+            except NotCopiedError:
+                if not copy:
+                    raise
+
+
+@contextmanager
+def threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that begin nothing more once something failed."""
+    pool = ThreadPoolExecutor(count, thread_name_prefix="singerlake-parts")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def arranged(
+    pieces: Sequence[bytes | Part], *, least: int, longest: int, sent: int = SENT, copy: bool = True
+) -> Iterator[Part | Together]:
+    """The parts of an upload that gives ``pieces``: a ``Part`` is copied by the storage, what is ``Together`` is sent.
+    All but the last have ``least`` bytes, and a copied one at most ``longest``; no more is sent than that takes, where
+    ``copy`` is allowed."""
+    together: Together = []
+    size = 0
+    for piece in pieces:
+        start, end = (0, len(piece)) if isinstance(piece, bytes) else (piece.start, piece.end)
+        while start < end:
+            short = least - size if 0 < size < least else 0
+            if copy and isinstance(piece, Part) and end - start - short >= least:
+                if short:
+                    together.append(Part(piece.key, start, start + short))
+                if together:
+                    yield together
+                start += short
+                # What would be left over has to be a legal part, too.
+                taken = end - start if end - start <= longest else min(longest, end - start - least)
+                yield Part(piece.key, start, start + taken)
+                together, size = [], 0
+            else:
+                taken = min(end - start, max(sent - size, 1))
+                stop = start + taken
+                together.append(piece[start:stop] if isinstance(piece, bytes) else Part(piece.key, start, stop))
+                size += taken
+                if size >= sent:
+                    yield together
+                    together, size = [], 0
+            start += taken
+    if together:
+        yield together

@@ -1,0 +1,181 @@
+"""How Google Cloud Storage is reached: credentials, the session, and one request. Nothing of Google's libraries is
+imported before the first request.
+
+Requests are built here and go through the session of google-cloud-storage: its own calls hide the headers of a reply,
+which say what an object was when its bytes were read, and send one upload as several requests from 8 MB on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from singerlake.errors import SettingError
+from singerlake.interpreter.collector import made_to_last
+from singerlake.storage.drivers.gcs.credentials import credentials_for
+from singerlake.storage.drivers.gcs.settings import GcsSettings, endpoint_of
+
+TIMEOUTS = (10.0, 60.0)
+"""Seconds to connect, and to wait for each block of a reply."""
+_CONNECTIONS = 32
+_AT_ONCE = 1 << 18
+"""Bytes."""
+_JOINED = 1 << 20
+"""Bytes up to which pieces are copied together, which sends fewer packets."""
+
+Query = Mapping[str, "str | int | None"]
+
+
+class Body:
+    """Bytes to send in blocks, as often as asked. urllib3 gives a body that is sent in one go the time to connect for
+    all of it, which a slow network exceeds."""
+
+    def __init__(self, *pieces: bytes | memoryview) -> None:
+        self._pieces = pieces
+
+    def __len__(self) -> int:
+        return sum(len(piece) for piece in self._pieces)
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        for piece in self._pieces:
+            view = memoryview(piece)
+            for start in range(0, len(view), _AT_ONCE):
+                yield view[start : start + _AT_ONCE]
+
+
+def body_of(*pieces: bytes | memoryview) -> bytes | Body:
+    """What sends these pieces behind each other."""
+    whole = Body(*pieces)
+    return b"".join(pieces) if len(whole) <= _JOINED else whole
+
+
+class Client:
+    """The way to one bucket's server, safe to share between threads."""
+
+    def __init__(self, settings: GcsSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._connected: Any = None
+
+    @property
+    def library(self) -> Any:
+        """The client of google-cloud-storage. Raises google-auth's errors, and ``SettingError``."""
+        with self._lock:
+            if self._connected is None:
+                self._connected = _connect(self._settings)
+            return self._connected
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        query: Query | str,
+        body: bytes | Body | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        stream: bool = False,
+        also: int = 200,
+    ) -> Any:
+        """Send one request, once; gives the reply where its status is below 300, or ``also``. A ``query`` that is a
+        text is sent as it is. Raises google.api_core's errors for other replies, requests' and urllib3's where none
+        came, google-auth's where no token was got."""
+        library = self.library
+        asked = query if isinstance(query, str) else urlencode(self.paid(query))
+        # mTLS has a host of its own.
+        base = library._connection.get_api_base_url_for_mtls()
+        reply = library._http.request(
+            method,
+            f"{base}{path}?{asked}",
+            data=body,
+            headers={"User-Agent": library._connection.user_agent, "Accept-Encoding": "gzip", **(headers or {})},
+            timeout=TIMEOUTS,
+            stream=stream,
+            # A redirect is no answer of Google's; the token must not follow it.
+            allow_redirects=False,
+        )
+        if reply.status_code >= 300 and reply.status_code != also:
+            raise _error(reply)
+        return reply
+
+    def paid(self, query: Query) -> dict[str, str | int]:
+        """What a query asks, in the name of who pays for it."""
+        whole = {**query, "userProject": self._settings.user_project}
+        return {name: value for name, value in whole.items() if value is not None}
+
+
+def parsed(reply: Any) -> dict[str, Any]:
+    """The JSON object of a reply. Raises ``SettingError`` where it is none, as from a portal that answers everything
+    with a page."""
+    try:
+        found = reply.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise not_gcs()
+    return found
+
+
+def not_gcs() -> SettingError:
+    """What answers a request with what Google Cloud Storage never says."""
+    return SettingError(
+        "the server that answers is not Google Cloud Storage", hint="check gcs_endpoint_url, and proxies on the way"
+    )
+
+
+def _error(reply: Any) -> Exception:
+    from google.api_core import exceptions
+
+    try:
+        error: Exception = exceptions.from_http_response(reply)
+    except (AttributeError, TypeError):
+        # JSON, but not as Google writes errors.
+        error = exceptions.from_http_status(reply.status_code, "not an error of Google's", response=reply)
+    return error
+
+
+@made_to_last()
+def _connect(settings: GcsSettings) -> Any:
+    from google.api_core.client_options import ClientOptions
+    from google.auth.credentials import AnonymousCredentials
+    from google.auth.transport.requests import AuthorizedSession
+    from google.cloud.storage import Client as LibraryClient
+    from requests.adapters import HTTPAdapter
+
+    _keep_tokens_out_of_logs()
+    endpoint = endpoint_of(settings)
+    credentials = credentials_for(settings, endpoint)
+    # A stranger has no token to renew, and is told what the server says.
+    renewed = () if isinstance(credentials, AnonymousCredentials) else (401,)
+    session = AuthorizedSession(credentials, refresh_status_codes=renewed, refresh_timeout=TIMEOUTS[1])
+    for scheme in ("https://", "http://"):
+        # No retries: only who waits for storage knows whether a request may be sent again. Those of google-auth for a
+        # token, up to 3 within 3 seconds, cannot be turned off, and change nothing.
+        session.mount(scheme, HTTPAdapter(max_retries=0, pool_maxsize=_CONNECTIONS))
+    session.configure_mtls_channel()
+    options: dict[str, Any] = {"api_endpoint": endpoint} if endpoint else {}
+    if credentials.universe_domain != "googleapis.com":
+        options["universe_domain"] = credentials.universe_domain
+    # The project matters only where buckets are made or listed.
+    return LibraryClient(
+        project="none", credentials=credentials, _http=session, client_options=ClientOptions(**options)
+    )
+
+
+def _keep_tokens_out_of_logs() -> None:
+    """Hold google-auth's log to INFO unless its own level is set: at DEBUG it shows requests and replies whole. A
+    plugin's DEBUG is set by people who then pass its log on. The URL of an upload in parts is a token, too: whoever has
+    it may send the rest (https://cloud.google.com/storage/docs/resumable-uploads#session-uris)."""
+    google = logging.getLogger("google")
+    if google.level == logging.NOTSET:
+        google.setLevel(logging.INFO)
+    connections = logging.getLogger("urllib3.connectionpool")
+    if not any(isinstance(each, _NoUploads) for each in connections.filters):
+        connections.addFilter(_NoUploads())
+
+
+class _NoUploads(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "upload_id=" not in record.getMessage()

@@ -1,1 +1,0 @@
-"""What errors of the libraries that send requests have in common, whichever storage they are of."""
