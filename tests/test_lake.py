@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 import json
 import threading
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Refused, Written
 from singerlake.stream import LakeStream
 from tests.fakes import START, FakeClock, counting_ids
+from tests.lakes import build_stream
 from tests.storage.memory import MemoryStorage
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -368,3 +370,119 @@ def test_far_caches_are_brought_up_to_date_side_by_side(
     assert metadata is not None
     assert set(metadata.taps) == {"other", "t"}
     assert [entry["tap_stream_id"] for entry in lake.catalogue("t")["streams"]] == ["s"]
+
+
+@pytest.fixture
+def people() -> Lake:
+    """Three people in three files: two of the first version, and one of the second, which has another property."""
+    clock = FakeClock()
+    lake = Lake(MemoryStorage(clock=clock, ids=counting_ids()), clock=clock, ids=counting_ids())
+    properties: dict[str, Any] = {"id": {"type": "integer"}, "name": {"type": "string"}}
+    first = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Grace"}]
+    build_stream(lake, "my-tap", "users", {"properties": properties}, first, file_size=1)
+    second = {"properties": {**properties, "email": {"type": "string"}}}
+    build_stream(lake, "my-tap", "users", second, [{"id": 3, "name": "Linus", "email": "l@example.com"}])
+    return lake
+
+
+WITH_OTHER_LAKES = {"Lake.project", "Lake.snapshot", "LakeStream.attached", "LakeStream.follow"}
+"""Their examples are tested where their lakes are made."""
+EXAMPLES = {
+    found.name: found
+    for kind in (Lake, LakeStream)
+    for found in doctest.DocTestFinder(exclude_empty=True).find(kind, kind.__name__)
+    if found.examples and found.name not in WITH_OTHER_LAKES
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_docstrings_print_what_they_show(people: Lake, name: str) -> None:
+    example = EXAMPLES[name]
+    example.globs = {"lake": people}
+    assert doctest.DocTestRunner().run(example, clear_globs=False).failed == 0
+
+
+CHANGES: dict[str, Callable[..., Any]] = {
+    "gc": lambda lake, **more: lake.gc(orphans=True, **more),
+    "vacuum": lambda lake, **more: lake.vacuum("my-tap", **more),
+    "rebuild": lambda lake, **more: lake.rebuild(discard_manifest=True, **more),
+    "trim": lambda lake, **more: lake.trim(keep=0, **more),
+    "migrate": lambda lake, **more: lake.migrate("lockfile", **more),
+    "drop": lambda lake, **more: lake.drop("my-tap", **more),
+    "drop_run": lambda lake, **more: lake.drop_run("my-tap", "a-test-run", **more),
+    "erase": lambda lake, **more: lake.stream("my-tap", "users").erase("id = 2", **more),
+    "expire": lambda lake, **more: lake.stream("my-tap", "users").expire(keep_versions=1, **more),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_dry_run_changes_nothing_and_a_run_does(people: Lake, change: Callable[..., Any]) -> None:
+    def objects() -> dict[str, bytes]:
+        return {entry.key: stored_body(people, entry.key) for entry in people.storage.list("")}
+
+    people.vacuum("my-tap")
+    people.migrate("log")
+    build_stream(people, "my-tap", "more", SCHEMA, [{"n": 1}, {"n": 2}], file_size=1)
+    before = objects()
+    planned = change(people, dry_run=True)
+    assert (objects() == before, planned.dry_run) == (True, True)
+    done = change(people)
+    assert (objects() == before, done.dry_run) == (False, False)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        done.dry_run = True
+
+
+@pytest.mark.parametrize("change", ["drop", "drop_run", "erase", "expire"])
+def test_what_goes_at_once_cannot_be_tried_out(people: Lake, change: str) -> None:
+    with pytest.raises(SettingError, match="now is given with dry_run"):
+        CHANGES[change](people, dry_run=True, now=True)
+    CHANGES[change](people, now=True)
+    assert people.gc(dry_run=True).streams[0].waiting.files == 0
+
+
+PROGRESSING: dict[str, Callable[..., Any]] = {
+    "verify": lambda lake, progress: lake.verify(progress=progress),
+    "rebuild": lambda lake, progress: lake.rebuild(progress=progress),
+    "vacuum": lambda lake, progress: lake.vacuum(progress=progress),
+    "erase": lambda lake, progress: lake.stream("my-tap", "users").erase("id = 2", progress=progress),
+}
+
+
+@pytest.mark.parametrize("work", PROGRESSING.values(), ids=PROGRESSING)
+def test_progress_goes_from_nothing_to_all_that_there_is(people: Lake, work: Callable[..., Any]) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    work(people, lambda *each: told.append(each))
+    assert told[0] == ("my-tap/users", 0, None)
+    _, done, total = told[-1]
+    assert 0 < done == total
+    counts = [done for _, done, _ in told]
+    assert counts == sorted(counts)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda lake: lake.gc(stream="users"), "stream 'users' is given without a tap"),
+        (lambda lake: lake.verify(seed="x"), "seed is given without sample"),
+        (lambda lake: lake.verify(undeclared=True), "undeclared is given without erased"),
+        (lambda lake: lake.rebuild(adopt=True, discard_manifest=True), "exclude each other"),
+        (lambda lake: lake.stream("my-tap", "users").expire(), "what expires is not clear"),
+        (lambda lake: lake.stream("my-tap", "users").expire(keep_versions=1, before_offset=1), "is not clear"),
+        (lambda lake: lake.stream("my-tap", "users").erase("id in @no-such-file"), "where: cannot read"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(people: Lake, call: Callable[[Lake], Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        call(people)
+
+
+def test_a_stream_that_cannot_be_worked_on_stops_no_other(people: Lake) -> None:
+    people.storage.put(layout.manifest_key("my-tap", "broken"), b"{")
+    for result in (people.gc(), people.vacuum(), people.rebuild(), people.verify()):
+        assert [finding.key.split("/")[2] for finding in result.findings] == ["broken"]
+    assert [each.stream for each in people.gc().streams] == ["users"]
+    dropped = people.drop("my-tap")
+    assert [(each.stream, each.dropped, each.error.kind) for each in dropped.failed] == [
+        ("broken", False, "corrupt_object")
+    ]
+    assert [each.stream for each in dropped.streams] == ["users"]

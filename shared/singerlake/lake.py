@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -34,7 +34,6 @@ from singerlake.tables.state.arbitrated import arbitrated
 from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.commit import tables_from
 from singerlake.upkeep.catalogue_file import CatalogueFile
-from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
 from singerlake.upkeep.result import check_now
 from singerlake.upkeep.root_file import RootFile
@@ -42,14 +41,23 @@ from singerlake.work.engine import Engine, Threads
 from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
+    from singerlake.tables.maintain.status import StatusResult
     from singerlake.tables.read import LakeTable
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.python_api import ProjectedTable
     from singerlake.tables.sql.port import SqlEngine
     from singerlake.upkeep.drop import DropResult, DropRunResult
+    from singerlake.upkeep.erase.condition import Condition
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
+    from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
     from singerlake.upkeep.progress import Report
+    from singerlake.upkeep.rebuild.rebuild_lake import RebuildResult, StreamRebuild
+    from singerlake.upkeep.reports.census import ContentsResult
+    from singerlake.upkeep.reports.history import VersionsResult
+    from singerlake.upkeep.result import Failure
+    from singerlake.upkeep.trim import TrimResult
     from singerlake.upkeep.vacuum.vacuum import VacuumResult
+    from singerlake.upkeep.verify.verify_lake import VerifyResult
 
 logger = logging.getLogger(__name__)
 
@@ -334,9 +342,51 @@ class Lake:
             return [(tap, stream)]
         return [(tap, each) for each in self.existing_streams(tap)]
 
-    def context(self, tap: str, stream: str) -> StreamContext:
-        """What upkeep of a stream works with. Raises as ``LakeStream.store``."""
-        return self.stream(tap, stream).context()
+    def contents(self, tap: str | None = None) -> ContentsResult:
+        """What the streams of a tap, or of all, hold: versions, files, records, bytes and the last write, as
+        ``singerlake ls`` lists them. Reads the manifests and no data file. A stream whose manifest is missing or cannot
+        be read has its ``trouble``. Raises ``UnknownNameError``, and what storage raises.
+
+        Example:
+            >>> for stream in lake.contents().streams:
+            ...     print(stream.tap, stream.stream, list(stream.versions.values()), stream.records, "records")
+            my-tap users ['v1', 'v2'] 3 records
+        """
+        from singerlake.upkeep.reports.census import contents_of
+
+        return contents_of(self, self.taps() if tap is None else [tap], tap)
+
+    def versions(self, tap: str | None = None, stream: str | None = None) -> VersionsResult:
+        """The schema versions of one stream, of all of a tap, or of all: since when, from which offset on, and how much
+        each has, as ``singerlake versions`` lists them. Reads the manifests and no data file. A stream whose manifest
+        cannot be read is among the ``findings``. Raises ``UnknownNameError``, ``SettingError``, and what storage
+        raises.
+
+        Example:
+            >>> for stream in lake.versions("my-tap").streams:
+            ...     print(stream.stream, [(each.label, each.first_offset) for each in stream.versions])
+            users [('v1', 0), ('v2', 2)]
+        """
+        from singerlake.upkeep.reports.history import versions_in
+
+        return versions_in(self, tap, stream)
+
+    def status(self, tap: str | None = None, stream: str | None = None, *, runs: int = 3) -> StatusResult:
+        """The last runs of one stream, of all of a tap, or of all, what they did and how they ended; and how the tables
+        stand that are made from them: as ``singerlake status`` lists them. ``runs`` is how many captures of each
+        stream, how many other runs, and how many runs of each table.
+
+        A stream or a table whose state is missing or cannot be read has its ``trouble``. Raises ``UnknownNameError``,
+        ``SettingError``, and what storage raises.
+
+        Example:
+            >>> for stream in lake.status("my-tap").streams:
+            ...     print(stream.stream, stream.store, [(run.kind, run.outcome) for run in stream.runs])
+            users lockfile []
+        """
+        from singerlake.tables.maintain.status import status_of
+
+        return status_of(self, tap, stream, runs=runs)
 
     def gc(
         self,
@@ -354,18 +404,18 @@ class Lake:
         would be deleted. It means one stream, all of a tap, or all.
 
         A file needs at least two runs, a ``grace`` time apart: the first notes that it was replaced, a later one
-        deletes it. ``grace`` must be longer than any read and any pause of a writer. What the policy of a stream says
-        expires first. ``orphans``: retire files that nothing lists, too. ``keep`` is how many transactions of a stream
-        stay. ``threads`` is how many files are read at once.
+        deletes it. ``grace`` is 7 days by default; it must be longer than any read and any pause of a writer. What the
+        policy of a stream says expires first. ``orphans``: retire files that nothing lists, too. ``keep`` is how many
+        transactions of a stream stay, 200 by default. ``threads`` is how many files are read at once.
 
         A stream that cannot be collected stops no other: it is in ``failed``, or among the ``findings`` where its state
         cannot be read. Raises ``UnknownNameError``, ``SettingError``, and what storage raises for the lake as a whole.
 
         Example:
-            >>> result = lake.gc("my-tap", dry_run=True)
-            >>> for one in result.streams:
-            ...     print(one.stream, one.deleted.files, "files would be deleted,", one.waiting.files, "wait")
-            users 0 files would be deleted, 2 wait
+            >>> joined = lake.vacuum("my-tap")
+            >>> for one in lake.gc("my-tap").streams:
+            ...     print(one.stream, one.deleted.files, "deleted;", one.waiting.files, "wait until", one.until.date())
+            users 0 deleted; 2 wait until 2026-01-08
         """
         from singerlake.upkeep.gc.gc import collect_lake
 
@@ -395,9 +445,9 @@ class Lake:
         """Join small neighbouring files into larger ones, as ``singerlake vacuum`` does; with ``dry_run`` only plan to.
         It means one stream, all of a tap, or all. Messages keep their offsets. The replaced files stay until ``gc``.
 
-        ``target_bytes`` are the most stored bytes of a joined file; files of half that size are left alone.
-        ``most_waiting`` is how many replaced files of a stream may wait for ``gc``; others are joined by a later run.
-        ``threads`` is how many files are made at once.
+        ``target_bytes`` are the most stored bytes of a joined file, 128 MiB by default; files of half that size are
+        left alone. ``most_waiting`` is how many replaced files of a stream may wait for ``gc``, 250,000 by default;
+        others are joined by a later run. ``threads`` is how many files are made at once.
 
         A stream whose state cannot be read is among the ``findings`` and stops no other. Raises ``UnknownNameError``,
         ``SettingError``, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage raises; what was joined
@@ -421,6 +471,143 @@ class Lake:
             progress=progress,
         )
 
+    def verify(
+        self,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        sample: str | None = None,
+        seed: str | None = None,
+        journal: Path | None = None,
+        erased: str | Condition | None = None,
+        undeclared: bool = False,
+        ignore: Collection[str] = (),
+        engine: Engine | None = None,
+        progress: Report | None = None,
+    ) -> VerifyResult:
+        """Read every listed file whole and compare bytes, checksum, counts and schema with the metadata, as
+        ``singerlake verify`` does. It means one stream, all of a tap, or all, and changes nothing.
+
+        ``sample`` reads only a share of each stream's files (``"10%"``) or so many (``"500"``), drawn by ``seed``; of
+        the others presence and size are checked. ``journal`` is a file of this machine that notes what was read: files
+        that it says are sound, and that have not changed, are not read again. ``erased`` is a condition as
+        ``LakeStream.erase`` takes it: records that it means are findings, in whatever object they are. ``undeclared``
+        is that of ``erase``. ``ignore`` leaves findings of these kinds out. ``engine`` reads the files; None: threads
+        of this process.
+
+        What is wrong is a finding. Raises ``UnknownNameError``, ``SettingError``, and what storage raises.
+
+        Example:
+            >>> result = lake.verify("my-tap")
+            >>> print(result.sound, result.files, result.messages, result.findings)
+            True 3 3 ()
+        """
+        from singerlake.upkeep.erase.where import parse_where
+        from singerlake.upkeep.verify.sample import parse_sample
+        from singerlake.upkeep.verify.verify_lake import verify_lake
+
+        if seed is not None and sample is None:
+            raise SettingError("seed is given without sample", hint="give both")
+        if undeclared and erased is None:
+            raise SettingError("undeclared is given without erased", hint="give both")
+        return verify_lake(
+            self,
+            tap,
+            stream,
+            sample=None if sample is None else parse_sample(sample, self.ids() if seed is None else seed),
+            journal=journal,
+            erased=parse_where(erased, "erased") if isinstance(erased, str) else erased,
+            undeclared=undeclared,
+            ignore=ignore,
+            engine=engine,
+            progress=progress,
+        )
+
+    def rebuild(
+        self,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        adopt: bool = False,
+        discard_manifest: bool = False,
+        journal: Path | None = None,
+        dry_run: bool = False,
+        file_ids: bool = True,
+        engine: Engine | None = None,
+        progress: Report | None = None,
+        planned: Callable[[StreamRebuild], object] = lambda _: None,
+    ) -> RebuildResult:
+        """Make manifests, catalogues and root metadata again from the data files, as ``singerlake rebuild`` does; with
+        ``dry_run`` only say what would change. It means one stream, all of a tap, or all.
+
+        A missing manifest is made from the data files alone. A readable one keeps its offsets, and wrong entries are
+        corrected; with ``adopt`` sound files that it does not list are added after the others. One that cannot be read
+        is left alone, unless ``discard_manifest`` makes it again: its offsets begin a new lineage then. ``journal`` is
+        that of ``verify``. ``file_ids`` names the files that change, which takes memory for each of them. ``planned``
+        is called with each plan before it is carried out.
+
+        A stream whose state cannot be read is among the ``findings`` and stops no other. Raises ``UnknownNameError``,
+        ``SettingError``, ``TooManyConflictsError``, ``UnknownOutcomeError``, and what storage raises.
+
+        Example:
+            >>> for one in lake.rebuild("my-tap", dry_run=True).streams:
+            ...     print(one.stream, one.changed, one.files)
+            users False 3
+        """
+        from singerlake.upkeep.rebuild.rebuild_lake import rebuild_lake
+        from singerlake.upkeep.rebuild.repair_stream import RepairOptions
+
+        return rebuild_lake(
+            self,
+            tap,
+            stream,
+            asked=RepairOptions(discard=discard_manifest, adopt=adopt, dry_run=dry_run),
+            journal=journal,
+            file_ids=file_ids,
+            engine=engine,
+            progress=progress,
+            planned=planned,
+        )
+
+    def trim(
+        self, tap: str | None = None, stream: str | None = None, *, keep: int = KEPT, dry_run: bool = False
+    ) -> TrimResult:
+        """Remove the transactions that a snapshot covers, as ``singerlake store trim --yes`` does; with ``dry_run``
+        only count them. It means one stream, all of a tap, or all. The last ``keep`` of a stream stay, 200 by default.
+
+        A stream that cannot be trimmed stops no other: it is in ``failed``. Raises ``UnknownNameError``,
+        ``SettingError``, and what storage raises for the lake as a whole."""
+        from singerlake.upkeep.trim import trim_lake
+
+        return trim_lake(self, tap, stream, keep=keep, dry_run=dry_run)
+
+    def migrate(
+        self,
+        to: str,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        dry_run: bool = False,
+        moved: Callable[[Migration | Failure | NewStreams], object] = lambda _: None,
+    ) -> MigrateResult:
+        """Move streams to another manifest store, as ``singerlake store migrate`` does; with ``dry_run`` only say what
+        would be moved. ``to`` is the kind of the store. Offsets, lineage, runs and transaction numbers stay; writers
+        that run meanwhile change to the new store. Without names the whole lake is moved, and later streams begin in
+        the new store. Call it again if it stopped half-way. ``moved`` is called with
+        what was done to each stream, and when new streams get the store.
+
+        A stream that cannot be moved stops no other: it is in ``failed``. Raises ``ConfigurationError``, which all
+        streams would meet, and what storage raises for the lake as a whole.
+
+        Example:
+            >>> for one in lake.migrate("log", dry_run=True).streams:
+            ...     print(one.stream, one.source, "->", one.target, one.messages)
+            users lockfile -> log 3
+        """
+        from singerlake.upkeep.migrate import migrate_lake
+
+        return migrate_lake(self, to, tap, stream, dry_run=dry_run, moved=moved)
+
     def drop(
         self,
         tap: str,
@@ -441,7 +628,7 @@ class Lake:
         Example:
             >>> for one in lake.drop("my-tap", "users", dry_run=True).streams:
             ...     print(one.stream, one.files.files, "files,", one.records, "records")
-            users 2 files, 2 records
+            users 3 files, 3 records
         """
         from singerlake.upkeep.drop import drop_streams
 
@@ -471,9 +658,9 @@ class Lake:
         return drop_run(self, tap, stream, run, now=now, dry_run=dry_run, progress=progress)
 
     def gc_batches(self, root: str, *, grace: timedelta = GRACE, dry_run: bool = False) -> BatchGcResult:
-        """Delete the batch files of tap-singerlake below ``root`` that are older than ``grace``, whether or not a
-        target has loaded them; with ``dry_run`` only name them. ``root`` is that of ``batch_config``, and is read with
-        the lake's settings. Raises ``SettingError``, and what storage raises."""
+        """Delete the batch files of tap-singerlake below ``root`` that are older than ``grace`` (7 days by default),
+        whether or not a target has loaded them; with ``dry_run`` only name them. ``root`` is that of ``batch_config``,
+        and is read with the lake's settings. Raises ``SettingError``, and what storage raises."""
         from singerlake.upkeep.gc.gc import collect_batches
 
         storage = open_storage(root, self.settings)

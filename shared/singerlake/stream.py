@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from singerlake.upkeep.erase.erase import EraseResult
     from singerlake.upkeep.expire.expire import ExpireResult
     from singerlake.upkeep.progress import Report
+    from singerlake.upkeep.reports.schema_diff import DiffResult
     from singerlake.work.engine import Engine
 
 logger = logging.getLogger(__name__)
@@ -351,6 +352,19 @@ class LakeStream:
             sending=None if self.lake.storage.near else sending,
         )
 
+    def diff(self, first: str, second: str) -> DiffResult:
+        """How two schema versions differ, property by property, as ``singerlake diff`` shows it. Each is named by its
+        label (``v1``), its hash or its path segment. Raises ``UnknownNameError``, and as ``snapshot``.
+
+        Example:
+            >>> difference = lake.stream("my-tap", "users").diff("v1", "v2")
+            >>> print(difference.compatible, [each.path for each in difference.added])
+            True ['email']
+        """
+        from singerlake.upkeep.reports.schema_diff import diff_of
+
+        return diff_of(self.lake.storage.url, self.snapshot(), first, second)
+
     def erase(
         self,
         where: str | Condition,
@@ -378,7 +392,7 @@ class LakeStream:
         Example:
             >>> found = lake.stream("my-tap", "users").erase("name = 'Ada'", dry_run=True)
             >>> print(found.records, "record in", len(found.files), "of", found.looked.files, "files")
-            1 record in 1 of 2 files
+            1 record in 1 of 3 files
         """
         from singerlake.upkeep.erase.erase import erase
         from singerlake.upkeep.erase.where import parse_where

@@ -7,6 +7,7 @@ difference before you commit it.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -181,7 +182,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         status warehouse
         tail warehouse --tap shop --stream events -n 2
         export warehouse --runs 1
-        docs build warehouse -o site
+        docs build warehouse -o . --beside
         lock ls warehouse
         ls nowhere
         """,
@@ -371,10 +372,10 @@ def transcript(world: World, run: Run, lines: str, *, as_json: bool) -> str:
 def named(text: str, folder: Path) -> str:
     """The same text with identities numbered in the order in which they come, and without this machine's paths."""
     known: dict[str, str] = {}
-    text = re.sub(
-        r"\b(?=\w*\d)[0-9a-w][0-9a-v]{15}\b", lambda found: known.setdefault(found[0], f"<id {len(known) + 1}>"), text
-    )
-    return re.sub(r"desk-\d+-", "desk-<process>-", text.replace(str(folder), "<folder>"))
+    for spelled in (json.dumps(str(folder))[1:-1], str(folder)):
+        text = text.replace(spelled, "<folder>")
+    text = re.sub(r"<folder>\\+", "<folder>/", re.sub(r"desk-\d+-", "desk-<process>-", text))
+    return re.sub(IDENTITY, lambda found: known.setdefault(found[0], f"<id {len(known) + 1}>"), text)
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])

@@ -9,6 +9,7 @@ from typing import Protocol
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import LostStateError
 from singerlake.format.metadata.root import RootMetadata
+from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 from singerlake.stores.history import stream_closed
 from singerlake.stores.place import StreamPlace
@@ -52,6 +53,27 @@ class StreamContext(StreamPlace):
         return read_manifest(stored.body, key=self.manifest_key, storage=self.storage).closed == self.store.kind
 
 
+class UpkeptStream(Protocol):
+    """A stream as upkeep of many sees it; ``singerlake.LakeStream`` is one."""
+
+    def state(self) -> Manifest | None:
+        """The newest state; None where there is none. Raises ``LakeError``."""
+        ...
+
+    def snapshot(self) -> Manifest:
+        """The same, or where it is missing one from the data files. Raises ``LakeError``, ``UnknownNameError``."""
+        ...
+
+    def kind(self) -> str | None:
+        """The manifest store that keeps it; None where it has no state. Raises as ``state``."""
+        ...
+
+    def context(self, kind: str | None = None) -> StreamContext:
+        """What upkeep of it works with, with the manifest store of that kind or (None) the one that keeps it. Raises
+        what opening the store raises."""
+        ...
+
+
 class LakeContext(Protocol):
     """A lake as upkeep of many streams sees it; ``singerlake.Lake`` is one."""
 
@@ -68,6 +90,14 @@ class LakeContext(Protocol):
         """What ``singerlake.json`` or its copy says. Raises ``LakeError``."""
         ...
 
+    def lake_id(self) -> str:
+        """The lake's identity, which is written where there is none. Raises ``LostStateError``."""
+        ...
+
+    def known_lake_id(self) -> str | None:
+        """The same, but nothing is written."""
+        ...
+
     def chosen(self, tap: str | None, stream: str | None) -> list[tuple[str, str]]:
         """The ``(tap, stream)`` pairs that the names mean. Raises ``SettingError``, ``UnknownNameError``."""
         ...
@@ -76,6 +106,11 @@ class LakeContext(Protocol):
         """The names of the tables that are made from each stream of a tap. Raises what storage raises."""
         ...
 
-    def context(self, tap: str, stream: str) -> StreamContext:
-        """What upkeep of a stream works with. Raises what opening its manifest store raises."""
+    def stream(self, tap: str, name: str) -> UpkeptStream:
+        """One stream, whether or not it has data."""
         ...
+
+
+def lake_id_for(lake: LakeContext, dry_run: bool) -> str:
+    """The lake's id; what a dry run gives where there is none yet is no lake's."""
+    return lake.known_lake_id() or lake.ids() if dry_run else lake.lake_id()

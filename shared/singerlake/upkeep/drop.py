@@ -88,7 +88,7 @@ def drop_streams(
         emptied = False
         try:
             with expected_errors(tap=tap, stream=name):
-                context = lake.context(tap, name)
+                context = lake.stream(tap, name).context()
                 dropped = drop_stream(context, dry_run=dry_run)
                 deleted, attached = NONE, NONE
                 if not dry_run:
@@ -141,7 +141,7 @@ def drop_run(
         try:
             with expected_errors(tap=tap, stream=name):
                 one = erase(
-                    lake.context(tap, name),
+                    lake.stream(tap, name).context(),
                     OfRun(run),
                     now=now,
                     dry_run=dry_run,

@@ -17,6 +17,13 @@ class Tally:
         return Tally(self.files + other.files, self.bytes + other.bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordTally(Tally):
+    """A number of files, their stored bytes, and the RECORD messages in them."""
+
+    records: int = 0
+
+
 NONE = Tally()
 
 

@@ -16,6 +16,7 @@ same one.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -23,6 +24,7 @@ import msgspec
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import (
     ConditionNotSupportedError,
+    ConfigurationError,
     CorruptObjectError,
     ForeignManifestError,
     SingerlakeError,
@@ -37,7 +39,11 @@ from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import publish_manifest, published
 from singerlake.stores.segments.copies import copies_of
-from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for
+from singerlake.upkeep.file_count import Tally
+from singerlake.upkeep.rebuild.caches import use_manifest_store
+from singerlake.upkeep.record_run import record_run
+from singerlake.upkeep.result import Failure
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +63,85 @@ class Migration:
     transaction: int | None = None
     files: int = 0
     messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewStreams:
+    """New streams of the lake begin in this ``store`` from now on, or with ``dry_run`` would."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateResult:
+    """What was done to each stream, or with ``dry_run`` would be. ``root_metadata``: new streams get the store ``to``
+    from now on, and did not before. ``failed`` streams stopped no other."""
+
+    lake: str
+    to: str
+    dry_run: bool
+    streams: tuple[Migration, ...]
+    root_metadata: bool
+    failed: tuple[Failure, ...]
+
+
+def migrate_lake(
+    lake: LakeContext,
+    to: str,
+    tap: str | None,
+    stream: str | None,
+    *,
+    dry_run: bool,
+    moved: Callable[[Migration | Failure | NewStreams], object],
+) -> MigrateResult:
+    """Move the streams that are meant, and where all are, new ones, too."""
+    # Before anything moves: a database knows the lake by it.
+    lake_id = lake_id_for(lake, dry_run)
+    outcomes: dict[tuple[str, str], Migration | Failure] = {}
+
+    def move(pairs: Iterable[tuple[str, str]]) -> None:
+        for pair in pairs:
+            outcomes[pair] = _moved(lake, *pair, to, dry_run=dry_run)
+            moved(outcomes[pair])
+
+    move(lake.chosen(tap, stream))
+    root = False
+    if tap is None and not any(isinstance(outcome, Failure) for outcome in outcomes.values()):
+        root = use_manifest_store(lake.storage, to, lake_id=lake_id, dry_run=dry_run)
+        if root:
+            moved(NewStreams(to))
+        if not dry_run:
+            # Those that were born in the old store while the others were moved.
+            move([pair for pair in lake.chosen(None, None) if _is_late(lake, *pair, outcomes.get(pair))])
+    return MigrateResult(
+        lake=lake.storage.url,
+        to=to,
+        dry_run=dry_run,
+        streams=tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Migration)),
+        root_metadata=root,
+        failed=tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Failure)),
+    )
+
+
+def _moved(lake: LakeContext, tap: str, stream: str, to: str, *, dry_run: bool) -> Migration | Failure:
+    """The others are moved even if one cannot be. Wrong settings would for all of them: they are raised."""
+    there, started = lake.stream(tap, stream), lake.clock.now()
+    try:
+        old, new = there.context(), there.context(to)
+        done = migrate_stream(old, new.store, dry_run=dry_run)
+        if done.needed and not dry_run:
+            record_run(new, "migrate", Tally(done.files, 0), started=started, wait=False)
+        return done
+    except ConfigurationError:
+        raise
+    except SingerlakeError as error:
+        return Failure(tap, stream, error)
+
+
+def _is_late(lake: LakeContext, tap: str, stream: str, outcome: Migration | Failure | None) -> bool:
+    return (not isinstance(outcome, Migration) or outcome.transaction is None) and lake.stream(
+        tap, stream
+    ).kind() is not None
 
 
 def migrate_stream(context: StreamContext, new: ManifestStore, *, dry_run: bool = False) -> Migration:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from singerlake.errors import SettingError, SingerlakeError
-from singerlake.upkeep.file_count import Tally
 
 FOR_PYTHON: Mapping[str, Any] = {"json": False}
 """The metadata of a field that ``--json`` does not write."""
@@ -20,13 +19,6 @@ class Failure:
     tap: str
     stream: str
     error: SingerlakeError
-
-
-@dataclass(frozen=True, slots=True)
-class RecordTally(Tally):
-    """A number of files, their stored bytes, and the RECORD messages in them."""
-
-    records: int = 0
 
 
 def check_now(now: bool, dry_run: bool) -> None:

@@ -108,7 +108,7 @@ def test_a_live_lock_of_its_writer_keeps_a_run_from_being_lost(
 
 def test_a_live_writer_that_committed_nothing_yet_comes_first() -> None:
     new, old = tracked(stream(a_run(status="finished")), a_lock("newcomer"), a_lock("newcomer"))
-    assert (new.writer, new.outcome, new.id, new.records, new.locked) == ("newcomer", "running", "", 0, True)
+    assert (new.writer, new.outcome, new.id, new.records, new.locked) == ("newcomer", "running", None, 0, True)
     assert new.started == NOW - 5 * SECOND
     assert old.writer == "host-r"
 

@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.format.state.model import Manifest
+from singerlake.tables.state.commit import load, tables
 from singerlake.tables.state.model import Source, TableRun, TableState
+from singerlake.upkeep.context import LakeContext
+from singerlake.upkeep.reports.status import States, StreamStatus, stream_statuses
+from singerlake.upkeep.result import FOR_PYTHON
+from singerlake.work.parallel import THREADS, in_parallel
 
+BEGUN = "begun, and not made yet; run 'singerlake project run'"
 RUNS = ("run", "rebuild")
 """Kinds of writes that took messages in; the others are of maintenance."""
 
@@ -62,3 +69,74 @@ def standing_of(state: TableState, manifest: Manifest | None) -> Standing:
         checks=tuple((column, text, action) for column, text, action in state.declaration.get("checks", ())),
         failing=dict(runs[0].checks) if runs else {},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """How a table stands that is made from a stream up to ``offset``, or from the tables ``made_from``. ``behind``
+    counts messages of the stream that it does not hold yet, None where that is not known; ``checks`` are so many. The
+    newest of ``runs`` comes first. ``trouble`` says why there are no figures. ``source`` is how lists call what it is
+    made from."""
+
+    table: str
+    tap: str | None
+    stream: str | None
+    offset: int | None
+    made_from: tuple[str, ...]
+    behind: int | None
+    checks: int | None
+    runs: tuple[TableRun, ...]
+    trouble: str | None
+    source: str = field(default="", metadata=FOR_PYTHON)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusResult:
+    """How each stream stands, and each table that is made from one of them."""
+
+    lake: str
+    streams: tuple[StreamStatus, ...]
+    tables: tuple[TableStatus, ...]
+
+
+def status_of(lake: LakeContext, tap: str | None, stream: str | None, *, runs: int) -> StatusResult:
+    """The status of the streams that are meant. ``runs``: how many of each stream and kind, and of each table."""
+    streams, states = stream_statuses(lake, lake.chosen(tap, stream), runs)
+    found = in_parallel(lambda name: _table_status(lake, name, states, runs), tables(lake.storage), threads=THREADS)
+    # Of a table that cannot be read nobody knows the stream.
+    meant = (each for each in found if tap is None or each.trouble or (each.tap, each.stream) in states)
+    return StatusResult(lake.storage.url, streams, tuple(meant))
+
+
+def _table_status(lake: LakeContext, name: str, states: States, last: int) -> TableStatus:
+    standing, trouble = None, BEGUN
+    try:
+        with expected_errors(table=name):
+            standing = _standing(lake, name, states)
+    except SingerlakeError as error:
+        trouble = f"{error.message}; {error.hint}"
+    source = standing.source if standing else None
+    return TableStatus(
+        table=name,
+        tap=source.tap if source else None,
+        stream=source.stream if source else None,
+        offset=source.offset if source else None,
+        made_from=standing.made_from if standing else (),
+        behind=standing.behind if standing else None,
+        checks=len(standing.checks) if standing else None,
+        runs=standing.runs[:last] if standing else (),
+        trouble=None if standing else trouble,
+        source=standing.source_text if standing else "",
+    )
+
+
+def _standing(lake: LakeContext, name: str, states: States) -> Standing | None:
+    """The standing of a table; None where it is not published yet."""
+    found = load(lake.storage, name)
+    if found is None or not found.state.is_published:
+        return None
+    if not found.state.sources:
+        return standing_of(found.state, None)
+    source = found.state.sources[0]
+    pair = (source.tap, source.stream)
+    return standing_of(found.state, states[pair] if pair in states else lake.stream(*pair).state())

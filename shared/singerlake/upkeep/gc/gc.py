@@ -19,7 +19,7 @@ from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import LakeContext, StreamContext
 from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
 from singerlake.upkeep.expire.policy import odd_rules, retentions
-from singerlake.upkeep.file_count import Tally, tally
+from singerlake.upkeep.file_count import RecordTally, Tally, tally
 from singerlake.upkeep.gc.apply import collect_stream
 from singerlake.upkeep.gc.batch_files import old_batches
 from singerlake.upkeep.gc.plan import attached_among
@@ -28,7 +28,7 @@ from singerlake.upkeep.gc.segments import CollectedSegments, collect_segments
 from singerlake.upkeep.lock_files import remove_locks, stale_locks
 from singerlake.upkeep.progress import UNSEEN, Progress, Report, reporting
 from singerlake.upkeep.record_run import record_run
-from singerlake.upkeep.result import FOR_PYTHON, Failure, RecordTally
+from singerlake.upkeep.result import FOR_PYTHON, Failure
 from singerlake.upkeep.root_copy import keep_copy, root_findings
 from singerlake.upkeep.verify.findings import Finding
 
@@ -122,7 +122,7 @@ def collect_lake(
         bar = reporting(progress, f"{name}/{each}")
         try:
             one, found = _collect_one(
-                lake.context(name, each),
+                lake.stream(name, each).context(),
                 metadata,
                 now,
                 time,

@@ -67,7 +67,7 @@ def repair_stream(
     engine: Engine | None = None,
     journal: SurveyJournal | None = None,
     progress: Progress = UNSEEN,
-    planned: Callable[[Repair], None] = lambda _: None,
+    planned: Callable[[Repair], object] = lambda _: None,
 ) -> Repair:
     """What was done to a stream, or with ``dry_run`` would be. ``lake_id`` is the lake's, None where it has none yet.
     ``engine`` reads the files, threads of this process by default. Files that ``journal`` says are as they were when

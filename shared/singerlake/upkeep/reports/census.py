@@ -1,8 +1,8 @@
-"""What one stream holds, from its manifest alone."""
+"""What streams hold, from their manifests alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,7 +12,9 @@ from singerlake.format import layout
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
+from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.reports.attached_totals import attached_totals
+from singerlake.work.parallel import THREADS, in_parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,40 @@ class Census:
     attached_bytes: int = 0
     last_write: datetime | None = None
     trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TapContents:
+    """The streams of a tap that have a version, or whose state cannot be read."""
+
+    tap: str
+    streams: tuple[Census, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContentsResult:
+    """What each tap of a lake holds."""
+
+    lake: str
+    taps: tuple[TapContents, ...]
+
+    @property
+    def streams(self) -> tuple[Census, ...]:
+        """Those of all taps."""
+        return tuple(stream for tap in self.taps for stream in tap.streams)
+
+
+def contents_of(lake: LakeContext, taps: Sequence[str], tap: str | None) -> ContentsResult:
+    """What ``taps`` hold, which are those that ``tap`` means."""
+    found = in_parallel(
+        lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), lake.chosen(tap, None), threads=THREADS
+    )
+    # A stream that was dropped keeps its manifest, and one that is just being born has nothing yet.
+    streams = [each for each in found if each.trouble or each.versions]
+    return ContentsResult(
+        lake.storage.url,
+        tuple(TapContents(name, tuple(each for each in streams if each.tap == name)) for name in taps),
+    )
 
 
 def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Manifest | None]) -> Census:

@@ -1,14 +1,19 @@
-"""The schema versions of one stream, from its manifest alone."""
+"""The schema versions of streams, from their manifests alone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from singerlake.errors import LakeError
+from singerlake.format import layout
 from singerlake.format.state.files.segment import VersionTotals
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import schema_of
+from singerlake.upkeep.context import LakeContext
+from singerlake.upkeep.verify.findings import Finding
+from singerlake.work.parallel import THREADS, in_parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,49 @@ class Version:
     bytes: int
     properties: int
     key_properties: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamVersions:
+    """The versions of a stream in the order in which they came. Offsets mean the same messages within its ``lineage``,
+    which is None where its manifest is missing. ``floor`` is the first offset that did not expire, ``next_offset`` the
+    one that the next message gets. All are None where the manifest cannot be read."""
+
+    tap: str
+    stream: str
+    lineage: str | None = None
+    floor: int | None = None
+    next_offset: int | None = None
+    versions: tuple[Version, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsResult:
+    """The versions of each stream. A manifest that cannot be read is a finding."""
+
+    lake: str
+    streams: tuple[StreamVersions, ...]
+    findings: tuple[Finding, ...]
+
+
+def versions_in(lake: LakeContext, tap: str | None, stream: str | None) -> VersionsResult:
+    """The versions of the streams that are meant. They are read even if one cannot be."""
+    read = list(in_parallel(lambda pair: _read(lake, *pair), lake.chosen(tap, stream), threads=THREADS))
+    return VersionsResult(
+        lake.storage.url,
+        tuple(versions for versions, _ in read),
+        tuple(finding for _, finding in read if finding is not None),
+    )
+
+
+def _read(lake: LakeContext, tap: str, stream: str) -> tuple[StreamVersions, Finding | None]:
+    try:
+        state = lake.stream(tap, stream).snapshot()
+        versions = tuple(versions_of(state))
+    except LakeError as error:
+        prefix = layout.stream_prefix(tap, stream)
+        return StreamVersions(tap, stream), Finding("manifest", prefix, f"{error.message}; {error.hint}")
+    return StreamVersions(tap, stream, state.lineage, state.floor, state.next_offset, versions), None
 
 
 def versions_of(manifest: Manifest) -> list[Version]:

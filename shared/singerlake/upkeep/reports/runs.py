@@ -30,7 +30,7 @@ class Tracked:
     writer's clock, None where they cannot be read; ``seconds`` lie between them. ``bytes`` are as stored. ``locked``:
     it holds a live lock of the stream. A writer that has committed nothing yet has no ``id``."""
 
-    id: str
+    id: str | None
     writer: str
     outcome: Outcome
     started: datetime | None
@@ -103,4 +103,4 @@ def _seen_by_lock_alone(held: LockFile) -> Tracked:
     """A writer that the lock alone tells of: it is uploading its first file of the stream, or repairs it."""
     assert held.body is not None
     started = parse_timestamp(held.body.acquired)
-    return Tracked("", held.body.writer_id, "running", started, None, None, 0, 0, 0, 0, locked=True)
+    return Tracked(None, held.body.writer_id, "running", started, None, None, 0, 0, 0, 0, locked=True)

@@ -28,7 +28,8 @@ from singerlake.arrow.schema.columns import (
     merge,
 )
 from singerlake.arrow.schema.json_schema import columns_of
-from singerlake.format.state.model import StreamSchema
+from singerlake.format.state.model import Manifest, StreamSchema
+from singerlake.format.state.selection import resolve_version, schema_of
 
 ALIKE = 0.7
 """How like each other two names have to be for one to look like the other's new name; 1 is the same."""
@@ -91,6 +92,53 @@ class SchemaDiff:
     def compatible(self) -> bool:
         """Whether readers of the first version can read the second."""
         return not self.removed and self.keys is None and all(change.compatible for change in self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionName:
+    """The label of a version (``v1``), and its hash."""
+
+    version: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiffResult:
+    """How the version ``after`` of a stream differs from ``before``, and whether readers of the first can read the
+    second. What looks ``renamed`` is among ``added`` and ``removed``, too. ``keys`` are the key properties before and
+    after, where they differ."""
+
+    lake: str
+    tap: str
+    stream: str
+    before: VersionName
+    after: VersionName
+    compatible: bool
+    added: tuple[Property, ...]
+    removed: tuple[Property, ...]
+    changed: tuple[Changed, ...]
+    renamed: tuple[Renamed, ...]
+    keys: tuple[tuple[str, ...], tuple[str, ...]] | None
+
+
+def diff_of(lake: str, manifest: Manifest, first: str, second: str) -> DiffResult:
+    """The difference of two versions, each named by label, hash or path segment. Raises ``UnknownNameError``."""
+    hashes = [resolve_version(manifest, text) for text in (first, second)]
+    before, after = (VersionName(manifest.versions[each], each) for each in hashes)
+    found = compare(*(schema_of(manifest, each) for each in hashes))
+    return DiffResult(
+        lake=lake,
+        tap=manifest.tap,
+        stream=manifest.stream,
+        before=before,
+        after=after,
+        compatible=found.compatible,
+        added=found.added,
+        removed=found.removed,
+        changed=found.changed,
+        renamed=found.renamed,
+        keys=found.keys,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def vacuum_lake(
         started = lake.clock.now()
         bar = reporting(progress, f"{name}/{each}")
         try:
-            context = lake.context(name, each)
+            context = lake.stream(name, each).context()
             vacuumed = vacuum_stream(
                 context,
                 target_bytes=target_bytes,

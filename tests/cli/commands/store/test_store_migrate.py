@@ -16,7 +16,7 @@ from tests.cli.conftest import Run
 from tests.lakes import build_stream, record_line
 from tests.upkeep.shelf import SCHEMA
 
-migrating = import_module("singerlake.cli.commands.store.migrate")
+migrating = import_module("singerlake.upkeep.migrate")
 ROOT = layout.root_metadata_key()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import click
 
@@ -65,7 +65,7 @@ def ls(ctx: click.Context, project: Project, as_json: bool) -> None:
     """
     found = _listed(project)
     if as_json:
-        say_json({"lake": project.lake.storage.url, "tables": [asdict(each) for each in found]})
+        say_json({"lake": project.lake.storage.url, "tables": found})
     else:
         made = [each for each in found if each.rows is not None]
         totals = (

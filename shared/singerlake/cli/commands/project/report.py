@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -173,7 +173,7 @@ def table_json(result: TableResult) -> dict[str, Any]:
         "plan": None if plan is None else _plan_json(plan),
         "run": None if run is None else msgspec.to_builtins(run),
         "examples": outcome.examples if outcome is not None else {},
-        "misfits": {name: asdict(each) for name, each in outcome.misfits.items()} if outcome is not None else {},
+        "misfits": outcome.misfits if outcome is not None else {},
         "made_from": [] if state is None else [each.table for each in state.made_from],
         "behind": outcome.behind if outcome is not None else {},
         "rows": None if state is None else state.rows,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
 
 import click
 
@@ -68,7 +67,7 @@ def verify(ctx: click.Context, project: Project, deep: bool, engines: EngineChoi
             "deep": deep,
             "tables": [{"table": state.table, "rows": state.rows, "files": len(state.files)} for state in checked],
             "not_compared": list(uncompared),
-            "findings": [asdict(each) for each in findings],
+            "findings": findings,
             "failed": [{"table": name, "error": why} for name, why in failed.items()],
         }
         say_json(result)

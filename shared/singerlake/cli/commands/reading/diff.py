@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 import click
 
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, say, say_json, shown
 from singerlake.errors import SettingError
-from singerlake.format.state import selection
-from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.upkeep.reports.schema_diff import SchemaDiff, compare
+from singerlake.upkeep.reports.schema_diff import DiffResult
 
 
 @click.command(short_help="Compare two schema versions of a stream: can readers of the first read the second?")
@@ -38,19 +34,17 @@ def diff(
             f"diff compares versions of one stream, and {counted(len(pairs), 'stream')} match",
             hint="give --tap and --stream",
         )
-    manifest = lake.stream(*pairs[0]).snapshot()
-    before, after = (selection.resolve_version(manifest, text) for text in (first, second))
-    difference = compare(*(selection.schema_of(manifest, version) for version in (before, after)))
+    difference = lake.stream(*pairs[0]).diff(first, second)
     if as_json:
-        say_json(_json(lake, manifest, before, after, difference))
+        say_json(difference)
     else:
         for line in _lines(difference):
             say(shown(line))
-        say(shown(_summary(manifest, before, after, difference)))
+        say(shown(_summary(difference)))
     ctx.exit(0 if difference.compatible else 1)
 
 
-def _lines(difference: SchemaDiff) -> Iterator[str]:
+def _lines(difference: DiffResult) -> Iterator[str]:
     every = [*difference.added, *difference.removed, *(change.before for change in difference.changed)]
     width = max((len(each.path) for each in every), default=0)
     for each in difference.added:
@@ -68,7 +62,7 @@ def _lines(difference: SchemaDiff) -> Iterator[str]:
         yield f"! keys: {before} -> {after}"
 
 
-def _summary(manifest: Manifest, before: str, after: str, difference: SchemaDiff) -> str:
+def _summary(difference: DiffResult) -> str:
     counts = [
         (len(difference.added), "added"),
         (len(difference.removed), "removed"),
@@ -76,17 +70,5 @@ def _summary(manifest: Manifest, before: str, after: str, difference: SchemaDiff
     ]
     said = ", ".join(f"{count} {what}" for count, what in counts if count) or "no property differs"
     verdict = "compatible" if difference.compatible else "not compatible"
-    labels = f"{manifest.versions[before]} -> {manifest.versions[after]}"
-    return f"{manifest.tap}/{manifest.stream} {labels}: {verdict}: {said}"
-
-
-def _json(lake: Lake, manifest: Manifest, before: str, after: str, difference: SchemaDiff) -> dict[str, Any]:
-    return {
-        "lake": lake.storage.url,
-        "tap": manifest.tap,
-        "stream": manifest.stream,
-        "before": {"version": manifest.versions[before], "hash": before},
-        "after": {"version": manifest.versions[after], "hash": after},
-        "compatible": difference.compatible,
-        **asdict(difference),
-    }
+    labels = f"{difference.before.version} -> {difference.after.version}"
+    return f"{difference.tap}/{difference.stream} {labels}: {verdict}: {said}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -93,5 +92,5 @@ def _json(lake: Lake, output: Path, built: Built) -> dict[str, Any]:
         "output": str(output),
         "files": [{"path": path, "bytes": size} for path, size in built.files.items()],
         "removed": built.removed,
-        "troubles": [asdict(each) for each in built.troubles],
+        "troubles": built.troubles,
     }

@@ -51,7 +51,7 @@ def export(ctx: click.Context, lake: Lake, tap: str | None, runs: int) -> None:
             "floor": state.floor,
             "next_offset": state.next_offset,
             "versions": versions_of(state),
-            "runs": [asdict(run) for run in track(state, (), signs, now=now, last=runs)],
+            "runs": track(state, (), signs, now=now, last=runs),
         }
 
     notes = metadata.taps if metadata else {}

@@ -13,8 +13,7 @@ from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.stores.atomic.commits import Commit
 from singerlake.upkeep.expire.policy import odd_rules
-from singerlake.upkeep.reports.census import Census, take_census
-from singerlake.work.parallel import THREADS, in_parallel
+from singerlake.upkeep.reports.census import Census, ContentsResult
 
 logger = logging.getLogger(__name__)
 
@@ -58,23 +57,19 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, commits: bool, every: bo
     if commits:
         _list_commits(lake, {name: lake.commits(name, aborted=every) for name in chosen_taps(lake, tap)}, as_json)
         return
-    pairs = lake.chosen(tap, None)
-    for odd in odd_rules(lake.root_metadata(), dict.fromkeys(name for name, _ in pairs)):
+    contents = lake.contents(tap)
+    for odd in odd_rules(lake.root_metadata(), [each.tap for each in contents.taps]):
         if odd.problem:
             logger.warning("%s: %s", odd.key, shown(odd.message))
-    streams = list(
-        in_parallel(lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), pairs, threads=THREADS)
-    )
-    # A stream that was dropped keeps its manifest, and one that is just being born has nothing yet.
-    streams = [each for each in streams if each.trouble or each.versions]
     if as_json:
-        say_json(_json(lake, chosen_taps(lake, tap), streams))
+        say_json(contents)
     else:
-        _table(lake, streams)
-    ctx.exit(1 if any(stream.trouble for stream in streams) else 0)
+        _say(contents)
+    ctx.exit(1 if any(stream.trouble for stream in contents.streams) else 0)
 
 
-def _table(lake: Lake, streams: list[Census]) -> None:
+def _say(contents: ContentsResult) -> None:
+    streams = contents.streams
     counts = [
         counted(len({stream.tap for stream in streams}), "tap"),
         counted(len(streams), "stream"),
@@ -87,7 +82,7 @@ def _table(lake: Lake, streams: list[Census]) -> None:
         counts += [counted(attached, "attached file"), size(sum(stream.attached_bytes for stream in streams))]
     columns = (*_COLUMNS, *_ATTACHED) if attached else _COLUMNS
     rows = ((*_row(stream), *(_attached(stream) if attached else ())) for stream in streams)
-    table(columns, rows, caption=f"{shown(lake.storage.url)}: {', '.join(counts)}")
+    table(columns, rows, caption=f"{shown(contents.lake)}: {', '.join(counts)}")
 
 
 def _list_commits(lake: Lake, taps: dict[str, list[Commit]], as_json: bool) -> None:
@@ -148,10 +143,3 @@ def _row(stream: Census) -> tuple[str, ...]:
         size(stream.bytes),
         minute(stream.last_write) if stream.last_write else "",
     )
-
-
-def _json(lake: Lake, taps: list[str], streams: list[Census]) -> dict[str, Any]:
-    return {
-        "lake": lake.storage.url,
-        "taps": [{"tap": tap, "streams": [each for each in streams if each.tap == tap]} for tap in taps],
-    }

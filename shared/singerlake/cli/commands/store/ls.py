@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 import click
@@ -61,7 +61,7 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_j
     pairs = lake.chosen(tap, stream)
     statuses = list(in_parallel(lambda pair: _kept(lake, *pair), pairs, threads=THREADS))
     if as_json:
-        say_json({"lake": lake.storage.url, "default": _default(lake), "streams": [asdict(each) for each in statuses]})
+        say_json({"lake": lake.storage.url, "default": _default(lake), "streams": statuses})
     else:
         caption = f"{shown(lake.storage.url)}: {counted(len(statuses), 'stream')}; new ones get {_default(lake)}"
         table(_COLUMNS, map(_row, statuses), caption=caption)

@@ -78,7 +78,10 @@ def gc(
         if tap is not None or stream is not None or orphans:
             raise click.UsageError("--batches does not go with --tap, --stream and --orphans")
         found = lake.gc_batches(batches, grace=grace, dry_run=not delete)
-        say_json(found) if as_json else _say_batches(found)
+        if as_json:
+            say_json(found)
+        else:
+            _say_batches(found)
         return
     with progress() as report:
         result = lake.gc(
