@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.commits.slow import SlowStorage
 from singerlake.adapters import open_storage
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import SystemClock, random_id, timestamp
 from singerlake.format import layout
 from singerlake.format.file_id import timed_id
@@ -23,7 +24,6 @@ from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.settings import together
 from singerlake.stores.commit import Commit, submit_transaction
 from singerlake.stores.port import Loaded, ManifestStore

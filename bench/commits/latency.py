@@ -17,11 +17,11 @@ from bench.commits.committing import CLOCK, Stream, birth, transaction
 from bench.commits.million import FILES, manifest, put_manifest
 from bench.measure import Row
 from singerlake.adapters import open_storage
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore

@@ -20,10 +20,10 @@ from bench.commits.far_queue import far_queue
 from bench.commits.slow import SlowStorage
 from bench.measure import Row
 from singerlake.adapters import by_queue, open_storage
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
 from singerlake.committer.of_lake import committer_of
 from singerlake.lake import Lake
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.settings import together
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.place import StreamPlace

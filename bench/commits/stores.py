@@ -21,10 +21,10 @@ from bench.commits.committing import CLOCK, Crew, Job, Stream, birth, commit
 from bench.commits.slow import slow_wire
 from bench.measure import Row
 from singerlake.adapters import MANIFEST_STORES, ON_THE_LAKE
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.settings import together
 from tests.storage.memory import MemoryStorage
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from importlib.metadata import version
 
+    from singerlake.aws.settings import S3Settings
     from singerlake.errors import (
         AccessDeniedError,
         BrokenFileError,
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from singerlake.singer_file import Block
     from singerlake.storage.drivers.azure.settings import AzureSettings
     from singerlake.storage.drivers.gcs.settings import GcsSettings
-    from singerlake.storage.drivers.s3.settings import S3Settings
     from singerlake.storage.settings import StorageSettings
     from singerlake.stores.atomic.commits import Commit
     from singerlake.stores.atomic.view import StreamView
@@ -94,7 +94,7 @@ _FROM = {
     "LakeTable": "singerlake.tables.read",
     "LockSettings": "singerlake.lock_file",
     "ProjectedTable": "singerlake.tables.run.python_api",
-    "S3Settings": "singerlake.storage.drivers.s3.settings",
+    "S3Settings": "singerlake.aws.settings",
     "StorageSettings": "singerlake.storage.settings",
     "StoreSettings": "singerlake.settings",
     "StreamView": "singerlake.stores.atomic.view",

@@ -25,10 +25,10 @@ from singerlake.stores.port import ManifestStore
 from singerlake.stores.snapshots import SnapshotSettings
 
 if TYPE_CHECKING:
+    from singerlake.aws.settings import S3Settings
     from singerlake.storage.cloud.storage import CloudStorage
     from singerlake.storage.drivers.azure.driver import AzureDriver
     from singerlake.storage.drivers.gcs.driver import GcsDriver
-    from singerlake.storage.drivers.s3.settings import S3Settings
     from singerlake.stores.dynamodb.client import DynamoTable
     from singerlake.stores.dynamodb.marks import DynamoMarks
     from singerlake.stores.postgres.marks import PostgresMarks

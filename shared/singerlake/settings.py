@@ -328,9 +328,9 @@ _AZURE_FIELDS = {name: name.removeprefix("azure_") for name in (*AZURE_SETTINGS,
 def storage_settings(config: Mapping[str, Any]) -> StorageSettings:
     """What ``config`` says of storages; settings that are unset, null or empty keep their defaults. Raises
     ``SettingError``."""
+    from singerlake.aws.settings import S3Settings
     from singerlake.storage.drivers.azure.settings import AzureSettings
     from singerlake.storage.drivers.gcs.settings import GcsSettings
-    from singerlake.storage.drivers.s3.settings import S3Settings
     from singerlake.storage.settings import StorageSettings
 
     given = {name: value for name, value in with_numbers(config, STORAGE_SETTINGS).items() if value not in (None, "")}

@@ -9,7 +9,7 @@ from typing import Any
 
 import botocore.session
 
-from singerlake.storage.drivers.s3 import service_models
+from singerlake.aws import service_models
 
 
 def share() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.storage.drivers.s3.settings import S3Settings
+from singerlake.aws.settings import S3Settings
 
 ACCESS_KEY_ID = "AKIATESTSINGERLAKE00"
 SECRET_ACCESS_KEY = "not-a-real-secret-access-key-0123456789"

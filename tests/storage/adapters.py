@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from singerlake.adapters import s3_storage
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import SystemClock, random_id
 from singerlake.storage.cloud.driver import Driver
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.azure.driver import AzureDriver
 from singerlake.storage.drivers.azure.settings import AzureSettings
 from singerlake.storage.drivers.gcs.driver import GcsDriver, GcsSettings
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Storage, Written

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
@@ -16,7 +17,6 @@ from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Spool, compress_member
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.stores.writing.uploads import Upload
 from singerlake.stores.writing.writer import StreamWriter
 from tests.fakes import START

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from singerlake.aws.settings import S3Settings
 from singerlake.storage.drivers.azure.settings import AzureSettings
 from singerlake.storage.drivers.gcs.settings import GcsSettings
-from singerlake.storage.drivers.s3.settings import S3Settings
 
 AnySettings = S3Settings | AzureSettings | GcsSettings
 

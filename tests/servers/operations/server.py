@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from singerlake.storage.drivers.s3.settings import S3Settings
+from singerlake.aws.settings import S3Settings
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, Request, S3Server
 
 

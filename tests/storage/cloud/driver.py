@@ -52,6 +52,8 @@ class DriverInMemory:
 
     lists_in_order: bool = True
     url: str = "memory://bucket/lake"
+    is_down: Callable[[], bool] = lambda: False
+    """Whether the cloud answers nothing."""
     faults: list[Fault] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
@@ -153,6 +155,8 @@ class DriverInMemory:
         with self._lock:
             if not after:
                 self.asked.append(request)
+                if self.is_down():
+                    raise AnswerError(Meaning.BUSY)
             for fault in self.faults:
                 if fault.request == request and fault.after is after and fault.times:
                     fault.times -= 1

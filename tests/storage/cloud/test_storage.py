@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,30 @@ from singerlake.clock import random_id
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.lost_replies import Meaning
 from singerlake.storage.patience import Patience
-from singerlake.storage.port import Part, Refused, Written
+from singerlake.storage.port import Part, Refused, Storage, Written
 from tests.storage.buckets import PatientlessClock, body, written
 from tests.storage.cloud.driver import AnswerError, DriverInMemory, Fault
 
-BUSY, LOST, DENIED = Meaning.BUSY, Meaning.UNKNOWN, Meaning.FATAL
+BUSY, LOST, DENIED, CONFLICT = Meaning.BUSY, Meaning.UNKNOWN, Meaning.FATAL, Meaning.CONFLICT
+CALLS: dict[str, Callable[[Storage, Path], object]] = {
+    "get": lambda storage, path: storage.get("a"),
+    "head": lambda storage, path: storage.head("a"),
+    "put": lambda storage, path: storage.put("new", b"1"),
+    "create": lambda storage, path: storage.put("new", b"1", if_absent=True),
+    "upload": lambda storage, path: storage.upload("new", path),
+    "compose": lambda storage, path: storage.compose("new", [Part("a", 0, 1), b"end"]),
+    "read_range": lambda storage, path: storage.read_range("a", 0, 1),
+    "beginning": lambda storage, path: storage.beginning("a", 1),
+    "open": lambda storage, path: storage.open("a").read(),
+    "list": lambda storage, path: list(storage.list("")),
+    "list_folder": lambda storage, path: storage.list_folder(""),
+    "delete": lambda storage, path: storage.delete("a"),
+    "delete_all": lambda storage, path: storage.delete_all(["a", "b"]),
+}
+MAKES: dict[str, Callable[[Storage, Path], object]] = {
+    "upload": lambda storage, path: storage.upload("data", path),
+    "compose": lambda storage, path: storage.compose("data", [b"lines"]),
+}
 
 
 class Cloud:
@@ -31,6 +51,13 @@ class Cloud:
         self.driver.faults.append(Fault(request, AnswerError(means, retry_after=wait), after, times))
 
 
+class OneByteLess(DriverInMemory):
+    """Keeps all of a body but its last byte."""
+
+    def put(self, key: str, body: bytes, *, if_absent: bool, if_match: str | None) -> str:
+        return super().put(key, body[:-1], if_absent=if_absent, if_match=if_match)
+
+
 @pytest.fixture
 def cloud() -> Cloud:
     return Cloud()
@@ -40,18 +67,53 @@ class TestLostReplies:
     def test_a_create_that_took_effect_is_written(self, cloud: Cloud) -> None:
         cloud.fail("put", LOST, after=True)
         etag = written(cloud.storage.put("a", b"mine", if_absent=True))
+        assert cloud.driver.asked == ["put", "get"]
         assert body(cloud.storage, "a") == b"mine"
         assert isinstance(cloud.storage.put("a", b"next", if_match=etag), Written)
 
-    def test_a_create_that_another_won_is_refused(self, cloud: Cloud) -> None:
+    def test_a_refusal_after_an_unclear_try_may_be_by_ones_own_write(self, cloud: Cloud) -> None:
+        cloud.fail("put", LOST, after=True)
+        cloud.fail("get", DENIED)
+        assert isinstance(cloud.storage.put("a", b"mine", if_absent=True), Written)
+        assert cloud.driver.asked == ["put", "get", "put", "get"]
+
+    def test_a_create_that_was_sent_twice_is_refused_which_reading_back_tells(self, cloud: Cloud) -> None:
+        cloud.fail("put", Meaning.REFUSED, after=True)
+        assert isinstance(cloud.storage.put("a", b"mine", if_absent=True), Refused)
+        assert cloud.driver.asked == ["put"]
+        assert body(cloud.storage, "a") == b"mine"
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_a_create_that_another_won_is_refused(self, cloud: Cloud, after: bool) -> None:
         cloud.storage.put("a", b"theirs")
-        cloud.fail("put", LOST)
+        cloud.fail("put", LOST, after=after)
         assert isinstance(cloud.storage.put("a", b"mine", if_absent=True), Refused)
         assert body(cloud.storage, "a") == b"theirs"
 
     def test_a_create_that_did_not_arrive_is_sent_again(self, cloud: Cloud) -> None:
         cloud.fail("put", LOST)
         assert isinstance(cloud.storage.put("a", b"mine", if_absent=True), Written)
+
+    @pytest.mark.parametrize("last", [DENIED, BUSY, CONFLICT])
+    def test_what_fails_after_an_unclear_try_is_an_unknown_outcome(self, cloud: Cloud, last: Meaning) -> None:
+        cloud.fail("put", LOST)
+        cloud.fail("put", last, times=-1)
+        with pytest.raises(errors.UnknownOutcomeError, match="delete nothing; read the object"):
+            cloud.storage.put("a", b"mine", if_absent=True)
+
+    def test_a_replacement_that_did_not_arrive_is_sent_again(self, cloud: Cloud) -> None:
+        etag = written(cloud.storage.put("a", b"old"))
+        cloud.fail("put", LOST, times=3)
+        assert isinstance(cloud.storage.put("a", b"new", if_match=etag), Written)
+        assert body(cloud.storage, "a") == b"new"
+
+    @pytest.mark.parametrize("is_gone", [False, True])
+    def test_a_replacement_of_what_another_changed_is_refused(self, cloud: Cloud, is_gone: bool) -> None:
+        etag = written(cloud.storage.put("a", b"old"))
+        cloud.storage.delete("a") if is_gone else cloud.storage.put("a", b"theirs")
+        cloud.fail("put", LOST)
+        assert isinstance(cloud.storage.put("a", b"mine", if_match=etag), Refused)
+        assert body(cloud.storage, "a") == (None if is_gone else b"theirs")
 
     def test_a_replacement_that_took_effect_is_written(self, cloud: Cloud) -> None:
         etag = written(cloud.storage.put("a", b"old"))
@@ -64,9 +126,23 @@ class TestLostReplies:
         with pytest.raises(errors.UnknownOutcomeError, match="key='a'"):
             cloud.storage.put("a", b"mine", if_absent=True)
 
-    def test_a_deletion_that_took_effect_is_done(self, cloud: Cloud) -> None:
+    @pytest.mark.parametrize("after", [False, True])
+    def test_a_deletion_whose_reply_was_lost_is_done(self, cloud: Cloud, after: bool) -> None:
         etag = written(cloud.storage.put("a", b"1"))
-        cloud.fail("delete", LOST, after=True)
+        cloud.fail("delete", LOST, after=after)
+        assert cloud.storage.delete("a", if_match=etag)
+        assert cloud.storage.get("a") is None
+
+    def test_a_deletion_of_what_was_replaced_leaves_it(self, cloud: Cloud) -> None:
+        old = written(cloud.storage.put("a", b"1"))
+        cloud.storage.put("a", b"2")
+        cloud.fail("delete", LOST)
+        assert cloud.storage.delete("a", if_match=old) is False
+        assert body(cloud.storage, "a") == b"2"
+
+    def test_a_deletion_that_was_refused_since_it_had_happened_is_done(self, cloud: Cloud) -> None:
+        etag = written(cloud.storage.put("a", b"1"))
+        cloud.fail("delete", Meaning.REFUSED, after=True)
         assert cloud.storage.delete("a", if_match=etag)
 
     def test_a_deletion_that_was_sent_twice_is_done(self, cloud: Cloud) -> None:
@@ -79,12 +155,28 @@ class TestLostReplies:
         cloud.fail("put", LOST, after=True, times=-1)
         assert cloud.storage.upload("data", tmp_path / "file") == 5
 
-    def test_an_upload_that_did_not_arrive_is_an_error(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("there", [None, b"longer"])
+    @pytest.mark.parametrize("call", MAKES)
+    def test_an_object_that_did_not_arrive_is_an_error(self, tmp_path: Path, call: str, there: bytes | None) -> None:
         cloud = Cloud(patience=0)
         (tmp_path / "file").write_bytes(b"lines")
+        if there is not None:
+            cloud.storage.put("data", there)
         cloud.fail("put", LOST, times=-1)
-        with pytest.raises(errors.StorageUnavailableError, match="key='data'"):
-            cloud.storage.upload("data", tmp_path / "file")
+        with pytest.raises(errors.StorageUnavailableError, match=r"could not answer.*key='data'"):
+            MAKES[call](cloud.storage, tmp_path / "file")
+
+    def test_a_composed_object_that_arrived_is_not_made_again(self) -> None:
+        cloud = Cloud(patience=0)
+        cloud.fail("put", LOST, after=True, times=-1)
+        assert cloud.storage.compose("data", [b"li", b"nes"]).size == 5
+
+    @pytest.mark.parametrize("call", MAKES)
+    def test_an_object_of_which_storage_has_not_all_is_an_error(self, tmp_path: Path, call: str) -> None:
+        cloud = Cloud(driver=OneByteLess())
+        (tmp_path / "file").write_bytes(b"lines")
+        with pytest.raises(errors.StorageUnavailableError, match=r"another size.*sent=5, stored=4"):
+            MAKES[call](cloud.storage, tmp_path / "file")
 
     @pytest.mark.parametrize("there", [b"lines", None])
     def test_an_upload_whose_bytes_may_not_be_sent_is_an_error(
@@ -103,7 +195,51 @@ class TestLostReplies:
         assert body(cloud.storage, "data") == there
 
 
+class TestConflicts:
+    def test_they_are_tried_again_with_growing_pauses(self, cloud: Cloud) -> None:
+        cloud.fail("put", CONFLICT, times=5)
+        assert isinstance(cloud.storage.put("a", b"1", if_absent=True), Written)
+        assert len(cloud.clock.slept) == 5
+        assert cloud.clock.slept == sorted(cloud.clock.slept)
+
+    def test_without_end_over_a_foreign_object_they_are_a_refusal(self, cloud: Cloud) -> None:
+        cloud.storage.put("a", b"theirs")
+        cloud.fail("put", CONFLICT, times=-1)
+        assert isinstance(cloud.storage.put("a", b"mine", if_absent=True), Refused)
+
+    def test_without_end_over_nothing_they_change_nothing(self, cloud: Cloud) -> None:
+        cloud.fail("put", CONFLICT, times=-1)
+        with pytest.raises(errors.StorageUnavailableError):
+            cloud.storage.put("a", b"mine", if_absent=True)
+        assert cloud.storage.get("a") is None
+
+
 class TestWaiting:
+    @pytest.mark.parametrize("call", CALLS)
+    def test_whatever_is_asked_waits_for_a_cloud_that_is_down(self, cloud: Cloud, tmp_path: Path, call: str) -> None:
+        (tmp_path / "spool").write_bytes(b"1")
+        cloud.storage.put("a", b"1")
+        cloud.driver.is_down = lambda: cloud.clock.monotonic() < 40
+        CALLS[call](cloud.storage, tmp_path / "spool")
+        assert 40 <= cloud.clock.monotonic() < 50
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_one_that_stays_down_is_given_up_after_the_patience(self, cloud: Cloud, tmp_path: Path, call: str) -> None:
+        (tmp_path / "spool").write_bytes(b"1")
+        cloud.storage.put("a", b"1")
+        cloud.driver.is_down = lambda: True
+        with pytest.raises(errors.StorageUnavailableError):
+            CALLS[call](cloud.storage, tmp_path / "spool")
+        assert 60 <= cloud.clock.monotonic() < 62, "what is looked up afterwards does not wait as long again"
+
+    def test_a_condition_holds_over_it(self, cloud: Cloud) -> None:
+        etag = written(cloud.storage.put("a", b"theirs"))
+        cloud.driver.is_down = lambda: cloud.clock.monotonic() < 10
+        assert isinstance(cloud.storage.put("a", b"mine", if_absent=True), Refused)
+        cloud.driver.is_down = lambda: cloud.clock.monotonic() < 20
+        written(cloud.storage.put("a", b"mine", if_match=etag))
+        assert body(cloud.storage, "a") == b"mine"
+
     @pytest.mark.parametrize("means", [BUSY, LOST])
     def test_a_read_is_asked_again(self, cloud: Cloud, means: Meaning) -> None:
         cloud.storage.put("a", b"1")

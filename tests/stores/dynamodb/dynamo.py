@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import Change, Transaction
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.log import DynamoLog

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import SystemClock, random_id
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Transaction
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.dynamodb.client import DynamoTable

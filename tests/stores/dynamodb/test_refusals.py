@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.log import DynamoLog
 from tests.fakes import FakeClock

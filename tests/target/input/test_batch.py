@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from singer_sdk.exceptions import InvalidInputLine, MissingKeyPropertiesError, RecordsWithoutSchemaException
 
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
 from singerlake.errors import InvalidMessageError, MissingFileError, SingerlakeError
 from singerlake.storage.drivers.s3 import driver as s3_driver
 from singerlake.storage.drivers.s3.client import connect
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.patience import Patience
 from tests.servers.s3 import S3Server
 from tests.target.support import ingest, kept, kept_ids, manifest, record, records, schema, state

@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from singerlake.aws.session import in_session, region_for
+from singerlake.aws.settings import KEYS, S3Settings
 from singerlake.clock import Clock
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.storage.checks import check_endpoint
-from singerlake.storage.drivers.s3.client import in_session, region_for
-from singerlake.storage.drivers.s3.settings import KEYS, S3Settings
 from singerlake.storage.lost_replies import Write, send_until_answered, send_until_known
 from singerlake.storage.patience import Patience
 from singerlake.stores.dynamodb.errors import DYNAMO_ERRORS, NotDynamoDBError, UnprocessedError, translate

@@ -6,11 +6,12 @@ the cancellation reasons at https://docs.aws.amazon.com/amazondynamodb/latest/AP
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from singerlake.aws import errors as aws_errors
+from singerlake.aws.settings import S3Settings
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
-from singerlake.storage.drivers.s3 import errors as s3_errors
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.failures import masked, without_answer
 from singerlake.storage.lost_replies import DriverErrors, Meaning
 
@@ -84,18 +85,18 @@ def meaning(error: Exception) -> Meaning:
     if isinstance(error, NotDynamoDBError):
         return Meaning.UNKNOWN
     if not isinstance(error, ClientError):
-        return s3_errors.meaning(error)
+        return aws_errors.meaning(error)
     reasons = [reason["Code"] for reason in _reasons(error) if reason.get("Code", "None") != "None"]
     if reasons:
         meanings = {_MEANINGS.get(code, Meaning.FATAL) for code in reasons}
         return next(means for means in _WORST_FIRST if means in meanings)
-    code, status = _code(error), _status(error)
+    code, status = aws_errors.code_of(error), aws_errors.status_of(error)
     if code in _MEANINGS:
         return _MEANINGS[code]
     return Meaning.UNKNOWN if status >= 500 else Meaning.BUSY if status == 429 else Meaning.FATAL
 
 
-DYNAMO_ERRORS = DriverErrors(meaning, lambda error: s3_errors.trouble(error, meaning))
+DYNAMO_ERRORS = DriverErrors(meaning, partial(aws_errors.waits_for, judge=meaning))
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
@@ -108,19 +109,19 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
         return StorageUnavailableError("DynamoDB kept asking to slow down", hint="run again later", **context)
     if isinstance(error, NotDynamoDBError):
         return SettingError("the server that answers is not DynamoDB", hint="check dynamodb_endpoint_url", **context)
-    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+    if aws_errors.has_no_answer(error):
         return without_answer(error, "DynamoDB", wrong_host=_WRONG_HOST, wrong_port=_WRONG_PORT, **context)
     if isinstance(error, ResponseParserError):
         return translate(NotDynamoDBError(), settings, **context)
     if not isinstance(error, boto.ClientError):
-        return s3_errors.translate(error, settings, **context)
-    code = _code(error)
+        return aws_errors.translate(error, settings, **context)
+    code = aws_errors.code_of(error)
     if any(reason.get("Code") == "ValidationError" for reason in _reasons(error)):
         code = "ValidationException"
     kind, message, hint = _EXPLAINED.get(code, (SettingError, "DynamoDB refused a request", "look at code and reason"))
     if code not in _EXPLAINED and meaning(error) is not Meaning.FATAL:
         kind, message, hint = StorageUnavailableError, "DynamoDB could not answer", "run again later"
-    context = {**context, "code": code or f"HTTP {_status(error)}"}
+    context = {**context, "code": code or f"HTTP {aws_errors.status_of(error)}"}
     if "Signature" not in code:  # its message quotes the signed headers, a session token among them
         reason = _reason(error, settings)
         context |= {"reason": reason} if reason else {}
@@ -128,7 +129,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
 
 
 def _reason(error: Any, settings: S3Settings) -> str:
-    said = [_details(error), *_reasons(error)]
+    said = [aws_errors.details(error), *_reasons(error)]
     text = "; ".join(str(each["Message"]) for each in said if each.get("Message"))
     return masked(text, settings.secrets())[:_SHOWN]
 
@@ -137,16 +138,3 @@ def _reasons(error: Any) -> list[dict[str, Any]]:
     """Why a transaction was cancelled: one entry an action, in their order."""
     reasons: list[dict[str, Any]] = error.response.get("CancellationReasons", [])
     return reasons
-
-
-def _details(error: Any) -> dict[str, Any]:
-    details: dict[str, Any] = error.response.get("Error", {})
-    return details
-
-
-def _code(error: Any) -> str:
-    return str(_details(error).get("Code") or "")
-
-
-def _status(error: Any) -> int:
-    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from singerlake.aws.settings import KEYS
 from singerlake.errors import SettingError
 from singerlake.settings import setting, with_numbers
 from singerlake.storage.checks import check_endpoint
-from singerlake.storage.drivers.s3.settings import KEYS
 
 PATIENCE_SECONDS = 30
 GROUPS = 4

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from singerlake.aws import errors as aws_errors
+from singerlake.aws.session import in_session, region_for
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import Clock
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
-from singerlake.storage.drivers.s3 import errors as s3_errors
-from singerlake.storage.drivers.s3.client import in_session, region_for
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.failures import masked, without_answer
 from singerlake.storage.patience import Patience
 from singerlake.stores.queued.port import Received
@@ -112,13 +112,12 @@ class SqsQueue:
         where = {"queue": self._url}
         if isinstance(error, ResponseParserError):
             return SettingError("the server that answers is not SQS", hint=f"check {URL}", **where)
-        if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+        if aws_errors.has_no_answer(error):
             hint = f"check host and port of {URL}, and the network"
             return without_answer(error, "SQS", wrong_host=hint, wrong_port=hint, **where)
         if not isinstance(error, boto.ClientError):
-            return s3_errors.translate(error, self._settings, **where)
-        code = str(error.response.get("Error", {}).get("Code") or "").rpartition("#")[2]
-        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+            return aws_errors.translate(error, self._settings, **where)
+        code, status = aws_errors.code_of(error).rpartition("#")[2], aws_errors.status_of(error)
         context: dict[str, object] = {**where, "code": code or f"HTTP {status}"}
         if code in _NO_QUEUE:
             return SettingError("the queue does not exist", hint=f"check {URL} and aws_region, or make it", **context)
@@ -137,8 +136,7 @@ class SqsQueue:
         )
 
     def _said(self, error: Any) -> str:
-        text = str(error.response.get("Error", {}).get("Message") or "")
-        return masked(text, self._settings.secrets())[:_SHOWN]
+        return masked(str(aws_errors.details(error).get("Message") or ""), self._settings.secrets())[:_SHOWN]
 
     @property
     def _client(self) -> Any:

@@ -15,10 +15,10 @@ import pytest
 
 from singerlake import errors
 from singerlake.adapters import s3_storage
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3 import upload as s3_upload
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.port import Storage
 from tests.servers.s3 import ALWAYS, SECRET_ACCESS_KEY, S3Server
 from tests.storage.buckets import Make, PatientlessClock, written
@@ -332,7 +332,7 @@ def test_a_session_token_is_in_no_log_even_at_debug(s3: S3Server) -> None:
         "import logging, sys; logging.basicConfig(level=logging.DEBUG)\n"
         "from singerlake.clock import SystemClock, random_id\n"
         "from singerlake.adapters import s3_storage\n"
-        "from singerlake.storage.drivers.s3.settings import S3Settings\n"
+        "from singerlake.aws.settings import S3Settings\n"
         "settings = S3Settings(access_key_id='AKIAX', secret_access_key='s3cr3t', session_token='t0ken', "
         "region='x', endpoint_url=sys.argv[1])\n"
         "s3_storage('lake', '', settings, clock=SystemClock(), ids=random_id).get('key')\n"

@@ -19,11 +19,11 @@ from botocore.httpsession import URLLib3Session
 
 from singerlake import errors
 from singerlake.adapters import s3_storage
+from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3 import upload as s3_upload
 from singerlake.storage.drivers.s3.errors import translate
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.port import Storage, Written
 from tests.fakes import FakeClock
 from tests.servers.ports.door import door_to

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from singerlake.aws.settings import S3Settings, endpoint_of
 from singerlake.clock import Clock
 from singerlake.errors import NoSuchBucketError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.cloud.compose import Sources
@@ -28,7 +29,6 @@ from singerlake.storage.drivers.s3.errors import (
 )
 from singerlake.storage.drivers.s3.multipart import Target
 from singerlake.storage.drivers.s3.read_stream import open_stream
-from singerlake.storage.drivers.s3.settings import S3Settings, endpoint_of
 from singerlake.storage.drivers.s3.upload import upload
 from singerlake.storage.keys import root_prefix
 from singerlake.storage.lost_replies import Meaning

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
-from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
-from singerlake.storage.drivers.s3.errors import S3_ERRORS, is_denied, meaning, translate
-from singerlake.storage.drivers.s3.settings import S3Settings, is_amazon
-from singerlake.storage.failures import without_answer
-from singerlake.storage.lost_replies import send_until_answered
+from singerlake.aws import errors
+from singerlake.aws.settings import S3Settings, is_amazon
+from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.storage.failures import waited, without_answer
+from singerlake.storage.lost_replies import DriverErrors, Meaning, send_until_answered
 from singerlake.storage.patience import Patience
 
 _NO_STS = "leave aws_role_arn unset, or set AWS_ENDPOINT_URL_STS to where roles are assumed"
+_DENIED = ("AccessDenied", "Forbidden", "403")
 _UNREACHABLE = "check aws_region, AWS_ENDPOINT_URL_STS and the network"
 
 
@@ -28,7 +30,7 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
         DeferredRefreshableCredentials,
     )
 
-    from singerlake.storage.drivers.s3.service_models import read_sooner
+    from singerlake.aws.service_models import read_sooner
 
     credentials = source.get_credentials()
     if credentials is None:
@@ -56,7 +58,7 @@ def in_role(source: Any, settings: S3Settings, region: str, patience: Patience) 
             return send_until_answered(
                 fetcher.fetch_credentials,
                 patience=patience,
-                errors=S3_ERRORS,
+                errors=DriverErrors(_meaning, partial(errors.waits_for, judge=_meaning)),
                 translate=not_assumed,
                 key=str(settings.role_arn),
             )
@@ -91,27 +93,36 @@ def _not_assumed(error: Exception, settings: S3Settings, endpoint: str | None) -
     from botocore import exceptions as boto
 
     where: dict[str, object] = {"role_arn": settings.role_arn, **({"endpoint": endpoint} if endpoint else {})}
-    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
+    if errors.has_no_answer(error):
         return without_answer(
             error, "the server that assumes roles", wrong_host=_UNREACHABLE, wrong_port=_UNREACHABLE, **where
         )
-    if isinstance(error, boto.ClientError) and (is_denied(error) or meaning(error).may_pass):
-        told = translate(error, settings)
-        if not isinstance(told, AccessDeniedError):
-            return type(told)(f"the role cannot be assumed: {told.message}", hint=told.hint, **where, **told.context)
+    answer = errors.answer(error, settings) if isinstance(error, boto.ClientError) else {}
+    if answer and (why := _refused(error)) is not None:
         hint = "check aws_role_arn, aws_role_external_id and whom the role trusts"
-        why = told.message.removeprefix("storage ")
-        return AccessDeniedError(f"the role cannot be assumed: {why}", hint=hint, **where, **told.context)
+        return AccessDeniedError(f"the role cannot be assumed: {why}", hint=hint, **where, **answer)
+    if answer and _meaning(error).may_pass:
+        message = "the role cannot be assumed: storage could not answer"
+        return StorageUnavailableError(message, hint="run again later", **where, **answer, **waited(error))
     return SettingError(
-        "the server that answers cannot assume roles",
-        hint=_NO_STS,
-        **where,
-        error=type(error).__name__,
-        **_told(error, settings),
+        "the server that answers cannot assume roles", hint=_NO_STS, **where, error=type(error).__name__, **answer
     )
 
 
-def _told(error: Exception, settings: S3Settings) -> dict[str, object]:
+def _meaning(error: Exception) -> Meaning:
     from botocore.exceptions import ClientError
 
-    return dict(translate(error, settings).context) if isinstance(error, ClientError) else {}
+    if not isinstance(error, ClientError):
+        return errors.meaning(error)
+    if errors.code_of(error) in errors.BUSY_CODES:
+        return Meaning.BUSY
+    return Meaning.FATAL if _refused(error) is not None else errors.meaning_of_status(error)
+
+
+def _refused(error: Exception) -> str | None:
+    """How the server refused the credentials, or what they may do; None where it did not."""
+    code = errors.explained_by(error)
+    if code in _DENIED:
+        return "denied access"
+    found = errors.REFUSED_CREDENTIALS.get(code)
+    return found[1].removeprefix("storage ") if found is not None else None

@@ -12,10 +12,10 @@ import botocore.session
 import pytest
 from botocore.loaders import Loader
 
-from singerlake.storage.drivers.s3 import service_models
+from singerlake.aws import service_models
+from singerlake.aws.service_models import loader
+from singerlake.aws.settings import S3Settings
 from singerlake.storage.drivers.s3.client import in_session
-from singerlake.storage.drivers.s3.service_models import loader
-from singerlake.storage.drivers.s3.settings import S3Settings
 from singerlake.storage.patience import Patience
 from tests.fakes import FakeClock
 
