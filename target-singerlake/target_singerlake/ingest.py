@@ -35,9 +35,8 @@ from target_singerlake.files.atomic_publishing import AtomicPublisher
 from target_singerlake.files.growing import Compressor
 from target_singerlake.files.lake_id import LakeId
 from target_singerlake.files.open_files import NewFiles, OpenFiles
-from target_singerlake.files.outcomes import Committed
 from target_singerlake.files.progress import Progress
-from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Publisher
+from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
 from target_singerlake.input.batch import Batch
 from target_singerlake.input.early_activations import EarlyActivations
 from target_singerlake.input.messages import Block, Message, Records

@@ -32,7 +32,7 @@ from singerlake.tables.declaration.transforms import Partition
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.read import LakeTable
 from singerlake.tables.rows.types import from_json, place
-from singerlake.tables.run import attempt as work_module
+from singerlake.tables.run import write as work_module
 from singerlake.tables.run.one_table import TableRunner
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import state_key, table_prefix

@@ -76,6 +76,11 @@ def await_settled(is_settled: Callable[[], bool], clock: Clock, *, tap: str, str
         backoff.wait()
 
 
+def between_tries(clock: Clock) -> Backoff:
+    """What to wait after another writer came first."""
+    return Backoff(clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
+
+
 def newer(one: Loaded, other: Loaded) -> Loaded:
     """The state of the higher transaction number."""
     return one if one.manifest.transaction.number >= other.manifest.transaction.number else other
@@ -108,7 +113,7 @@ def submit_transaction(
     with full jitter. Raises ``TooManyConflictsError`` (nothing was committed) and ``UnknownOutcomeError``.
     """
     unknown: UnknownOutcomeError | None = None
-    backoff = Backoff(clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
+    backoff = between_tries(clock)
     for _ in range(attempts):
         if is_done(base.manifest, transaction.change):
             return Commit(store, clock, base)

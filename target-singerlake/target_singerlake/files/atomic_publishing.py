@@ -16,10 +16,8 @@ from singerlake.stores.atomic.commit_run import commit_run
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.parts import AtomicRun, Part, require_atomic, require_room
 from singerlake.stores.writing.writer import StreamWriter
-from target_singerlake.files.finished import uploads
 from target_singerlake.files.growing import GrowingFile
-from target_singerlake.files.outcomes import Committed
-from target_singerlake.files.publishing import Publisher
+from target_singerlake.files.publishing import Committed, Publisher
 from target_singerlake.files.stream_queue import Channel
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
@@ -70,7 +68,7 @@ class AtomicPublisher(Publisher):
         with self._noting:
             self._brought.add(channel.name)
             require_room(writer.store, len(self._brought), tap=writer.tap)
-        sent = writer.upload(uploads(writer, channel, group))
+        sent = writer.upload(channel.uploads(writer, group))
         for growing, upload in zip(group, sent, strict=True):
             upload.spool.unlink(missing_ok=True)
             self._uploaded.setdefault(channel.name, []).append((growing, upload.file, upload.schema))

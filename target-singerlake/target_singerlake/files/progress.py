@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from singer_sdk.metrics import Counter, record_counter
 
-from target_singerlake.files.outcomes import Committed
+from target_singerlake.files.publishing import Committed
 
 EVERY_SECONDS = 25.0
 """Between two lines of progress; the promise is thirty at most, and a long block may come between."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 
@@ -16,6 +17,7 @@ from singer_sdk.metrics import Metric, Tag, Timer
 from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
 from singerlake.clock import Clock, timestamp
 from singerlake.errors import SingerlakeError
+from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.selection import newest_version
 from singerlake.format.state.table_versions import unactivated
@@ -24,9 +26,7 @@ from singerlake.interpreter.turns import Turns
 from singerlake.lake import Lake
 from singerlake.storage.port import Capabilities
 from singerlake.stores.writing.writer import StreamWriter
-from target_singerlake.files.finished import uploads
 from target_singerlake.files.growing import GrowingFile
-from target_singerlake.files.outcomes import Committed, KnownStream
 from target_singerlake.files.publish_schedule import Looks
 from target_singerlake.files.stream_queue import Channel
 from target_singerlake.input.schema import Schema
@@ -46,8 +46,34 @@ SETTLE_EVERY = 0.5
 """Seconds between two looks for the place of stored commits, where the manifest store settles them later."""
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A file that is in the lake, and its stream's state with it."""
+
+    growing: GrowingFile
+    file: NewFile
+    manifest: Manifest
+
+    @property
+    def epochs(self) -> Sequence[int]:
+        """When its messages came, in STATE messages."""
+        return self.growing.epochs
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStream:
+    """A stream without messages that is known now. ``manifest`` is its state, where it had to be looked at."""
+
+    stream: str
+    epochs: Sequence[int]
+    manifest: Manifest | None
+
+
 class Publisher:
-    """Uploads and commits, on its own threads. ``wake`` is called from them whenever there is something to take."""
+    """Uploads and commits, on its own threads. ``wake`` is called from them whenever there is something to take.
+
+    Each stream's writer is opened, its closed files are uploaded and committed, and their outcomes handed out once they
+    are settled: ``_open``, ``_publish``, ``_settle``, ``_hand_out``, and ``_finish`` at the run's end."""
 
     def __init__(
         self, lake: Lake, settings: Settings, *, run_id: str, writer_id: str, clock: Clock, wake: Callable[[], None]
@@ -224,20 +250,6 @@ class Publisher:
                 self._turns = None
         return channel.writer
 
-    def _keep(self, channel: Channel, *, schema: Schema, epoch: int) -> None:
-        manifest = None
-        if channel.name not in self._known_streams():
-            manifest = self._writer(channel).keep_schema(schema.content, self._run_id)
-            self._note(channel, manifest)
-        self._outcomes.put(KnownStream(channel.name, (epoch,), manifest))
-
-    def _known_streams(self) -> frozenset[str]:
-        """Streams that had a version when this run first asked: of the others each is looked at."""
-        with self._looking:
-            if self._known is None:
-                self._known = self._lake.catalogued(self._settings.tap_id)
-            return self._known
-
     def _publish(self, channel: Channel) -> None:
         """Commit the channel's next file, and with it in one transaction those behind it that are compressed by the
         time that the one before them is uploaded."""
@@ -247,7 +259,7 @@ class Publisher:
         channel.taken = group
         with Timer(Metric.BATCH_PROCESSING_TIME, {Tag.STREAM: channel.name}):
             # Asked for late, so that the last files of a run need no transaction behind them that says how it ended.
-            receipt = writer.submit(uploads(writer, channel, group), partial(self._run, channel))
+            receipt = writer.submit(channel.uploads(writer, group), partial(self._run, channel))
             assert isinstance(receipt.change, AddFiles)
             assert receipt.change.run is not None
             channel.recorded = receipt.change.run.status
@@ -259,13 +271,6 @@ class Publisher:
         channel.unsettled.append((receipt, group))
         self._hand_out(channel)
 
-    def _note_stored(self, files: int) -> None:
-        """There is room for more files, though these are not committed yet."""
-        with self._noting:
-            self._stored += files
-        # A reader that waits for room gets no outcome for a while.
-        self._outcomes.put(None)
-
     def _committed(self, channel: Channel, manifest: Manifest) -> None:
         """Between a commit and the look for its files, beside which the lake's caches are brought up to date. Should a
         file not be found, the log has to say that the run failed."""
@@ -275,6 +280,13 @@ class Publisher:
             # The kernel takes 10 ms for each 130 MB. A run that is being closed removes the whole folder.
             with suppress(RuntimeError):
                 self._executor.submit(_remove_spools, channel.taken)
+
+    def _note_stored(self, files: int) -> None:
+        """There is room for more files, though these are not committed yet."""
+        with self._noting:
+            self._stored += files
+        # A reader that waits for room gets no outcome for a while.
+        self._outcomes.put(None)
 
     def _settle_some(self) -> None:
         """Have the places of stored commits looked for, of each stream at most once at a time."""
@@ -286,14 +298,6 @@ class Publisher:
             if channel.unsettled and idle and self._clock.monotonic() >= channel.look_again:
                 channel.look_again = self._clock.monotonic() + SETTLE_EVERY
                 channel.settling = self._submit(channel.name, self._settle)
-
-    def _bring_up(self, channel: Channel) -> None:
-        """Publish what a stream's readers do not see yet, where that has become old."""
-        writer = self._open(channel)
-        try:
-            writer.store.publish(writer.loaded)
-        except SingerlakeError as error:
-            logger.warning("manifest.json of stream %r does not follow its log now: %s", channel.name, error)
 
     def _settle(self, channel: Channel) -> None:
         self._open(channel).advance()
@@ -342,6 +346,28 @@ class Publisher:
             table_version=UNSET if channel.table_version is None else channel.table_version,
             activated=UNSET if channel.activated is None else channel.activated,
         )
+
+    def _keep(self, channel: Channel, *, schema: Schema, epoch: int) -> None:
+        manifest = None
+        if channel.name not in self._known_streams():
+            manifest = self._writer(channel).keep_schema(schema.content, self._run_id)
+            self._note(channel, manifest)
+        self._outcomes.put(KnownStream(channel.name, (epoch,), manifest))
+
+    def _known_streams(self) -> frozenset[str]:
+        """Streams that had a version when this run first asked: of the others each is looked at."""
+        with self._looking:
+            if self._known is None:
+                self._known = self._lake.catalogued(self._settings.tap_id)
+            return self._known
+
+    def _bring_up(self, channel: Channel) -> None:
+        """Publish what a stream's readers do not see yet, where that has become old."""
+        writer = self._open(channel)
+        try:
+            writer.store.publish(writer.loaded)
+        except SingerlakeError as error:
+            logger.warning("manifest.json of stream %r does not follow its log now: %s", channel.name, error)
 
     def _note(self, channel: Channel, manifest: Manifest) -> None:
         """Have the lake's caches brought up to date where a version is new to them in this run. A version that comes

@@ -54,7 +54,7 @@ def test_an_interrupted_run_is_run_again(
 def test_what_a_run_made_and_did_not_publish_goes_with_its_error(
     run: Run, streams: Lake, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from singerlake.tables.run import attempt as module
+    from singerlake.tables.run import write as module
 
     def fail(*_: object, **__: object) -> None:
         raise MemoryError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from unittest import mock
 
@@ -10,7 +10,7 @@ from singerlake.errors import UnknownOutcomeError
 from singerlake.storage.port import Refused, Storage
 from singerlake.stores.port import ManifestStore
 from singerlake.tables.declaration.model import TableDeclaration
-from singerlake.tables.run import one_table
+from singerlake.tables.run import one_table, publish
 from singerlake.tables.run.one_table import TableRunner
 from singerlake.tables.state.commit import Found, commit, load
 from singerlake.tables.state.keys import state_key
@@ -56,7 +56,10 @@ def _tidy(storage: Storage, base: Found | None, state: TableState) -> Found | No
 
 
 def _with(other: object) -> AbstractContextManager[object]:
-    return mock.patch.object(one_table, "commit", other)
+    patched = ExitStack()
+    for module in (one_table, publish):
+        patched.enter_context(mock.patch.object(module, "commit", other))
+    return patched
 
 
 _announce = TableRunner.announce
@@ -76,7 +79,7 @@ def _blindly(storage: Storage, made: TableState, paths: object, base: TableState
 
 FAULTY_TABLES = (
     replace(TABLES, name="tables-files-first"),
-    replace(TABLES, name="tables-blind", patched=lambda: mock.patch.object(one_table, "may_rebase", _blindly)),
+    replace(TABLES, name="tables-blind", patched=lambda: mock.patch.object(publish, "may_rebase", _blindly)),
     replace(TABLES, name="tables-back", patched=lambda: mock.patch.object(TableRunner, "announce", _as_if_new)),
     replace(TABLES, name="tables-unfenced"),
     replace(TABLES, name="tables-unconditional", patched=lambda: _with(_unconditional)),

@@ -16,9 +16,9 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Position, SchemaVersion
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Keep, TableDeclaration
-from singerlake.tables.run.attempt import TableAttempt
 from singerlake.tables.run.one_table import TableRunner
 from singerlake.tables.run.plan import TablePlan
+from singerlake.tables.run.write import TableAttempt
 from singerlake.tables.state.keys import file_path, scratch_path, table_prefix
 from singerlake.tables.state.model import TableFile
 from singerlake.tables.tasks.read_file import _body

@@ -11,7 +11,7 @@ import pytest
 from singerlake.errors import CheckFailedError, MissingFileError, SingerlakeError, TooManyConflictsError
 from singerlake.tables.maintain.collect import collect, plan_collection
 from singerlake.tables.maintain.drop import drop, plan_drop
-from singerlake.tables.run.attempt import TableAttempt
+from singerlake.tables.run.write import TableAttempt
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import state_key, table_prefix
 from singerlake.tables.state.model import TableState

@@ -341,7 +341,7 @@ def test_a_run_that_fails_is_recorded_as_failed(tmp_path: Path, monkeypatch: pyt
         confirm(self, files, meanwhile)
 
     monkeypatch.setattr(StreamWriter, "confirm", one_is_missing)
-    monkeypatch.setattr("target_singerlake.files.finished.FILES_AT_ONCE", 1)
+    monkeypatch.setattr("target_singerlake.files.stream_queue.FILES_AT_ONCE", 1)
     with pytest.raises(MissingFileError):
         ingest(tmp_path, LINES, max_file_records=3)
     assert [run.status for run in manifest(tmp_path).runs] == ["failed"]

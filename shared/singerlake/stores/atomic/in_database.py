@@ -6,18 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from singerlake.clock import Backoff, timestamp
+from singerlake.clock import timestamp
 from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format.decision import Brought, Decision
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import CommitFiles, Transaction
 from singerlake.stores.atomic.parts import AtomicRun, Part, catch_up, not_shown, refused
 from singerlake.stores.atomic.together import CommittedTogether, RefusedShare, Share, TogetherStore
+from singerlake.stores.commit import ATTEMPTS, between_tries
 from singerlake.stores.port import Outdated
 from singerlake.stores.writing.bounded_map import for_each
-
-ATTEMPTS = 100
-_FIRST_WAIT, _LONGEST_WAIT = 0.01, 5.0
 
 
 class DatabaseCommit:
@@ -31,7 +29,7 @@ class DatabaseCommit:
         for part in self._run.parts:
             part.writer.open()
             part.writer.confirm(part.files)
-        backoff = Backoff(self._run.clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
+        backoff = between_tries(self._run.clock)
         for _ in range(ATTEMPTS):
             outcome = self._attempt()
             if isinstance(outcome, CommittedTogether):

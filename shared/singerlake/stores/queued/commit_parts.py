@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from singerlake.clock import Backoff, Clock, IdSource, timestamp
+from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import InputError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddTogether, Transaction
-from singerlake.stores.commit import ATTEMPTS, caught_up, commit_once, is_done, newer, submit_transaction
+from singerlake.stores.commit import ATTEMPTS, between_tries, caught_up, commit_once, is_done, newer, submit_transaction
 from singerlake.stores.port import Loaded, ManifestStore, Outdated
 from singerlake.stores.queued.message import Wanted
-
-_FIRST_WAIT, _LONGEST_WAIT = 0.01, 5.0
 
 
 @dataclass
@@ -48,7 +46,7 @@ def commit_parts(
     Raises ``TooManyConflictsError`` and ``UnknownOutcomeError``, and what the store raises; then any of them may be
     committed, and doing it all again is harmless.
     """
-    backoff, unknown = Backoff(clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT), None
+    backoff, unknown = between_tries(clock), None
     fresh = False
     for _ in range(ATTEMPTS):
         fitting = _fitting(base.manifest, wanted, clock)

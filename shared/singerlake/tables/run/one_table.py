@@ -1,9 +1,9 @@
-"""Running a table's plan: tasks on an engine, then the one write that publishes what they made."""
+"""A run of one table: planned, written by tasks on an engine, and published by one write."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -21,22 +21,20 @@ from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.stored import declaration_of, earlier_declarations
 from singerlake.tables.delta.publish import catch_up
 from singerlake.tables.rows.rescued import Rescued
-from singerlake.tables.run.attempt import TableAttempt
-from singerlake.tables.run.new_state import first_state, following, new_state, together
+from singerlake.tables.run.discard import discarded
 from singerlake.tables.run.plan import TablePlan, as_it_was, make_plan
-from singerlake.tables.run.rebase import may_rebase
+from singerlake.tables.run.publish import Publication, first_state
+from singerlake.tables.run.write import TableAttempt
 from singerlake.tables.sql.plan import SqlPlan
 from singerlake.tables.sql.port import SqlEngine, without_spark
 from singerlake.tables.state.commit import Found, commit, load, load_to_replace, require_conditions
-from singerlake.tables.state.model import REBUILD, TableRun, TableState, source_of
+from singerlake.tables.state.model import TableRun, TableState, source_of
 from singerlake.upkeep.scan.schema_line import schema_before
 from singerlake.work.engine import Engine
 
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
-REBASES = 20
-"""Times that one run's files are published behind other writes before the work is done again."""
 
 
 @dataclass(frozen=True)
@@ -96,16 +94,17 @@ class TableRunner:
             begun = True
             work = self._work(plan)
             try:
-                with _discarded(work):
+                with discarded(work):
                     work.do()
-                outcome = self._published(work)
+                found = self._publication(work).publish()
             except MissingFileError:
                 if self._is_as_planned(plan):
                     raise
                 logger.warning("files of table %s or its stream were replaced meanwhile; going on", declaration.name)
                 continue
-            if outcome is not None:
-                return outcome
+            if found is not None:
+                self.catch_up(found.state)
+                return Outcome(plan, found.state, found.state.runs[-1], work.seen.examples, work.seen.misfits)
             logger.warning("table %s was written by another run meanwhile; going on from there", declaration.name)
         raise TooManyConflictsError(
             "other runs kept writing the table", hint="run again; nothing is lost", table=declaration.name
@@ -115,52 +114,6 @@ class TableRunner:
         """Bring the Delta log of a table to it, where a run ended before it did. Raises as ``publish``: the table is as
         its state says all the same."""
         catch_up(self.storage, state, self.clock)
-
-    def _published(self, work: TableAttempt) -> Outcome | None:
-        """Commit what ``work`` made. None where other writes came first that it cannot follow; it is removed then.
-        Raises as ``run``; what a commit may have made a part of the table is not removed."""
-        works, state, base = [work], self._new_state(work), work.plan.base
-        for _ in range(REBASES):
-            found = commit(self.storage, base, state)
-            if found is not None:
-                for each in works:
-                    each.discard_scratch()
-                self.catch_up(found.state)
-                return Outcome(work.plan, found.state, state.runs[-1], work.seen.examples, work.seen.misfits)
-            with _discarded(*works):
-                assert base is not None
-                now = load_to_replace(self.storage, state.table)
-                follower = None if now is None else self._following(state, now, base.state, works)
-            if now is None or follower is None:
-                break
-            state, base = follower, now
-        for each in works:
-            each.discard()
-        return None
-
-    def _following(
-        self, state: TableState, now: Found, base: TableState, works: list[TableAttempt]
-    ) -> TableState | None:
-        """``state``, made of ``base`` by ``works``, as it can be published behind ``now``; None where it cannot. A
-        table that was made anew follows increments: where these are ahead, it takes in as much, by one more work."""
-        if not may_rebase(self.storage, state, _paths(works), base, now):
-            return None
-        if state.runs[-1].kind == REBUILD and now.state.sources[0].offset > state.sources[0].offset:
-            declaration = works[0].plan.declaration
-            manifest = self.manifest(declaration.tap, declaration.stream)
-            plan = make_plan(declaration, manifest, replace(now, state=state))
-            if plan.why:
-                return None
-            more = self._work(plan)
-            works.append(more)
-            more.do()
-            if more.plan.why:
-                return None
-            state = together(state, self._new_state(more))
-        return following(state, now.state, _paths(works))
-
-    def _new_state(self, work: TableAttempt) -> TableState:
-        return new_state(work, lake_id=self.lake_id(), now=timestamp(self.clock.now()))
 
     @contextmanager
     def made_anew(self, state: TableState) -> Iterator[TableState]:
@@ -196,9 +149,12 @@ class TableRunner:
         work.earlier = earlier_declarations(state)
         try:
             work.do()
-            yield self._new_state(work)
+            yield self._publication(work).state()
         finally:
             work.discard()
+
+    def _publication(self, work: TableAttempt) -> Publication:
+        return Publication(self.storage, self.lake_id, self.manifest, self.clock, self._work, [work])
 
     def _work(self, plan: TablePlan) -> TableAttempt:
         return TableAttempt(self.storage, self.engine, plan, self.ids())
@@ -219,18 +175,3 @@ class TableRunner:
             )
         now = timestamp(self.clock.now())
         commit(self.storage, None, first_state(declaration, id=self.ids(), lake_id=self.lake_id(), now=now))
-
-
-@contextmanager
-def _discarded(*works: TableAttempt) -> Iterator[None]:
-    """Remove what was made where the block fails or is interrupted: no state names it."""
-    try:
-        yield
-    except (Exception, KeyboardInterrupt):
-        for work in works:
-            work.discard()
-        raise
-
-
-def _paths(works: Iterable[TableAttempt]) -> set[str]:
-    return {path for work in works for file in work.made for path in file.paths}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
-from singerlake.errors import SingerlakeError
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.stored import changes
 from singerlake.tables.rows.columns import TableColumns
 from singerlake.tables.rows.convert import Seen
 from singerlake.tables.rows.types import words_of
-from singerlake.tables.run.attempt import MOST_ROWS, REGION_MEMORY, failed_checks
-from singerlake.tables.run.new_state import retired_files
+from singerlake.tables.run.discard import Unpublished
 from singerlake.tables.run.plan import partitions_of
+from singerlake.tables.run.publish import retired_files
 from singerlake.tables.run.regions import ranges_of
 from singerlake.tables.run.unique import UniqueColumns, check_unique
+from singerlake.tables.run.write import MOST_ROWS, REGION_MEMORY, failed_checks
 from singerlake.tables.sql.columns import ROW, statement_columns
 from singerlake.tables.sql.plan import SqlPlan
 from singerlake.tables.sql.port import Query
@@ -37,9 +36,9 @@ from singerlake.work.engine import Answer, Engine, Item, Task
 
 
 @dataclass
-class SqlAttempt:
-    """``files`` are those of the rows that the query gives, ``scratch`` the keys of what tasks handed to each other.
-    ``continues``: they come behind those that the table has."""
+class SqlAttempt(Unpublished):
+    """``made`` are the files of the rows that the query gives. ``continues``: they come behind those that the table
+    has."""
 
     storage: Storage
     engine: Callable[[int], Engine]
@@ -49,11 +48,15 @@ class SqlAttempt:
     continues: bool = False
     columns: TableColumns = field(init=False)
     seen: Seen = field(default_factory=Seen)
-    files: tuple[TableFile, ...] = ()
+    made: list[TableFile] = field(default_factory=list)
     scratch: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.columns = statement_columns(self.plan.declaration, self.query.columns)
+
+    @property
+    def table(self) -> str:
+        return self.plan.declaration.name
 
     def do(self) -> None:
         """Do it. Raises ``CheckFailedError``, and what the query, reading and storage raise; ``discard`` then."""
@@ -64,24 +67,24 @@ class SqlAttempt:
         runs: list[SortedRun] = []
         for answer in answers:
             self.seen.add(answer.seen)
-            self.files += answer.files
+            self.made += answer.files
             runs += answer.runs
         self.scratch += [run.key for run in runs]
         self._refuse_failed()
         if runs:
             for _, files in self._done(WriteRange(self._place, order), ranges_of(runs, _rows_of_a_range(runs))):
-                self.files += files
+                self.made += files
         checks = tuple((check, check.column) for check in declared.checks if check.condition is None)
         unique = UniqueColumns(declared.name, checks, beside=())
-        self.scratch += check_unique(unique, (*self._kept, *self.files), self.id, self._done, self.seen)
+        self.scratch += check_unique(unique, (*self._kept, *self.made), self.id, self._done, self.seen)
         self._refuse_failed()
 
     def state(self, made_from: Sequence[MadeFrom], *, lake_id: str, now: str) -> TableState:
         """What is to be published."""
         plan, old = self.plan, self.plan.base.state if self.plan.base is not None else None
-        files = (*self._kept, *self.files)
+        files = (*self._kept, *self.made)
         listed = {path for file in files for path in file.paths}
-        rows = sum(file.rows for file in self.files)
+        rows = sum(file.rows for file in self.made)
         start, stop = self._ends(made_from) if self.continues else (0, 0)
         run = TableRun(
             id=self.id,
@@ -110,19 +113,6 @@ class SqlAttempt:
             retired=() if old is None else (*old.retired, *retired_files(old.files, listed, now)),
             runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
         )
-
-    def discard_scratch(self) -> None:
-        """Remove what tasks handed to each other. What cannot be removed now is left to the collector."""
-        with suppress(SingerlakeError):
-            self.storage.delete_all(self.scratch)
-        self.scratch = []
-
-    def discard(self) -> None:
-        """Remove all that was made: nothing names it, and nothing will."""
-        self.discard_scratch()
-        with suppress(SingerlakeError):
-            self.storage.delete_all([self._place.prefix + path for file in self.files for path in file.paths])
-        self.files = ()
 
     @property
     def _kept(self) -> tuple[TableFile, ...]:

@@ -1,18 +1,26 @@
-"""The state that a run comes to. Pure."""
+"""Publishing what a run has written: the state that it comes to, and the one write of it, also behind other writes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from dataclasses import replace as changed
 
 from msgspec.structs import replace
 
-from singerlake.clock import timestamp
+from singerlake.clock import Clock, parse_timestamp, timestamp
+from singerlake.format.state.model import Manifest
+from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Deletions, TableDeclaration
 from singerlake.tables.rows.types import words_of
-from singerlake.tables.run.attempt import TableAttempt
-from singerlake.tables.run.plan import WITHOUT_ROWS
+from singerlake.tables.run.discard import discarded
+from singerlake.tables.run.plan import WITHOUT_ROWS, TablePlan, make_plan
+from singerlake.tables.run.write import TableAttempt
+from singerlake.tables.state.commit import Found, commit, load_to_replace
+from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import (
     CASTS,
+    COLLECT,
     KEPT_RUNS,
     REBUILD,
     Activation,
@@ -23,6 +31,99 @@ from singerlake.tables.state.model import (
     TableRun,
     TableState,
 )
+
+REBASES = 20
+"""Times that one run's files are published behind other writes before the work is done again."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What ``works`` have made of one table, to be published as one write; ``more`` gives the work of another plan.
+    ``manifest`` gives a stream's state as it is now."""
+
+    storage: Storage
+    lake_id: Callable[[], str]
+    manifest: Callable[[str, str], Manifest]
+    clock: Clock
+    more: Callable[[TablePlan], TableAttempt]
+    works: list[TableAttempt]
+
+    def publish(self) -> Found | None:
+        """Commit what was made. None where other writes came first that it cannot follow; it is removed then. Raises
+        what planning, reading and storage raise; what a commit may have made a part of the table is not removed."""
+        state, base = self.state(), self.works[0].plan.base
+        for _ in range(REBASES):
+            found = commit(self.storage, base, state)
+            if found is not None:
+                for each in self.works:
+                    each.discard_scratch()
+                return found
+            with discarded(*self.works):
+                assert base is not None
+                now = load_to_replace(self.storage, state.table)
+                follower = None if now is None else self._following(state, now, base.state)
+            if now is None or follower is None:
+                break
+            state, base = follower, now
+        for each in self.works:
+            each.discard()
+        return None
+
+    def state(self) -> TableState:
+        """The state of the last work."""
+        return new_state(self.works[-1], lake_id=self.lake_id(), now=timestamp(self.clock.now()))
+
+    def _following(self, state: TableState, now: Found, base: TableState) -> TableState | None:
+        """``state``, made of ``base``, as it can be published behind ``now``; None where it cannot. A table that was
+        made anew follows increments: where these are ahead, it takes in as much, by one more work."""
+        if not may_rebase(self.storage, state, self._paths(), base, now):
+            return None
+        if state.runs[-1].kind == REBUILD and now.state.sources[0].offset > state.sources[0].offset:
+            declaration = self.works[0].plan.declaration
+            manifest = self.manifest(declaration.tap, declaration.stream)
+            plan = make_plan(declaration, manifest, changed(now, state=state))
+            if plan.why:
+                return None
+            more = self.more(plan)
+            self.works.append(more)
+            more.do()
+            if more.plan.why:
+                return None
+            state = together(state, self.state())
+        return following(state, now.state, self._paths())
+
+    def _paths(self) -> set[str]:
+        return {path for work in self.works for file in work.made for path in file.paths}
+
+
+def may_rebase(storage: Storage, made: TableState, paths: Collection[str], base: TableState, now: Found) -> bool:
+    """Whether ``made`` from ``base``, with new files at ``paths``, can be published behind ``now``: only collectors
+    wrote meanwhile, or it needs nothing of what they wrote; and no collector deletes a file of it.
+
+    Raises what storage raises.
+    """
+    since = now.state.since(base.id)
+    if since is None:
+        return False
+    if any(each.kind != COLLECT for each in since) and not _replaces(made, now.state):
+        return False
+    collected = [each.before for each in since if each.kind == COLLECT]
+    if not collected:
+        return True
+    prefix = table_prefix(now.state.table)
+    keys = {prefix + path for path in paths}
+    ages = {entry.key: entry.last_modified for entry in storage.list(prefix) if entry.key in keys}
+    ends = [parse_timestamp(before or "") for before in collected]
+    oldest = min(ages.values(), default=None)
+    return len(ages) == len(keys) and all(end is not None and (oldest is None or oldest > end) for end in ends)
+
+
+def _replaces(made: TableState, now: TableState) -> bool:
+    """Whether the table was made anew from the stream that it is of now, and holds nothing that was erased by then."""
+    if made.runs[-1].kind != REBUILD or not now.sources:
+        return False
+    mine, other = made.sources[0], now.sources[0]
+    return mine.lineage == other.lineage and mine.knows_holes_of(other)
 
 
 def new_state(work: TableAttempt, *, lake_id: str, now: str) -> TableState:

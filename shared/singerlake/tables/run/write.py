@@ -1,22 +1,22 @@
-"""One attempt at a run: the tasks in their turn, from new messages to the files of the table as it will be."""
+"""Writing what a run has planned: task after task, from new messages to the files of the table as it will be."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from singerlake.arrow.plan.request import MessageKinds
 from singerlake.arrow.plan.splits import pack, runs
-from singerlake.errors import CheckFailedError, SingerlakeError
+from singerlake.errors import CheckFailedError
 from singerlake.format.state import selection
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Keep, TableDeclaration
 from singerlake.tables.rows.columns import TableColumn
 from singerlake.tables.rows.convert import NULL_KEY, RowMaker, Seen, one_of
 from singerlake.tables.rows.types import place as place_of
+from singerlake.tables.run.discard import Unpublished
 from singerlake.tables.run.plan import TablePlan, make_plan
 from singerlake.tables.run.regions import cut, regions
 from singerlake.tables.run.unique import check_unique, unique_columns
@@ -47,10 +47,9 @@ FEWEST_ROWS = 1000
 
 
 @dataclass
-class TableAttempt:
+class TableAttempt(Unpublished):
     """``earlier`` are declarations by which the first records are made, each up to an offset. ``files`` is the table as
-    it will be. ``made`` are those of them that are new, ``scratch`` the keys of what tasks
-    handed to each other."""
+    it will be."""
 
     storage: Storage
     engine: Callable[[int], Engine]
@@ -64,6 +63,10 @@ class TableAttempt:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+
+    @property
+    def table(self) -> str:
+        return self.plan.declaration.name
 
     def do(self) -> None:
         """Do it. Raises ``CheckFailedError``, and what planning, reading and storage raise; ``discard`` then."""
@@ -99,20 +102,6 @@ class TableAttempt:
         state = self.plan.state
         known = () if state is None else (state.activated_before, state.activated)
         return (*(each for each in known if each is not None), *self.seen.activations)
-
-    def discard_scratch(self) -> None:
-        """Remove what tasks handed to each other. What cannot be removed now is left to the collector."""
-        with suppress(SingerlakeError):
-            self.storage.delete_all(self.scratch)
-        self.scratch = []
-
-    def discard(self) -> None:
-        """Remove all that was made: nothing names it, and nothing will."""
-        self.discard_scratch()
-        prefix = self._place(1).prefix
-        with suppress(SingerlakeError):
-            self.storage.delete_all([prefix + path for file in self.made for path in file.paths])
-        self.made = []
 
     def _is_straight(self) -> bool:
         """Whether rows can go into files of the table as they come."""
