@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import click
 
-from singerlake.errors import SettingError
-from singerlake.upkeep.erase.condition import Condition, parse_condition
+from singerlake.conditions import Condition, content_of, parse_condition
 
 undeclared_option = click.option(
     "--undeclared",
@@ -19,14 +17,4 @@ undeclared_option = click.option(
 
 def parse_where(text: str, option: str) -> Condition:
     """What the value of ``option`` means; files that it names are read. Raises ``SettingError``."""
-    return parse_condition(text, partial(_content, option))
-
-
-def _content(option: str, name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
-        raise SettingError(
-            f"{option}: cannot read {name!r}: {reason}", hint="name a file with a value a line"
-        ) from None
+    return parse_condition(text, partial(content_of, where=f"{option}: "))

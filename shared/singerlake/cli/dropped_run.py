@@ -13,7 +13,7 @@ from singerlake.cli.options import chosen_streams
 from singerlake.cli.output import error_json, progress, say, say_findings, say_json, shown
 from singerlake.errors import SingerlakeError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.upkeep.erase.condition import OfRun
+from singerlake.upkeep.erase.of_run import OfRun
 from singerlake.work.engine import Threads
 
 

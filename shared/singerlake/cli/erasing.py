@@ -10,12 +10,13 @@ from typing import Any
 
 from singerlake.cli.options import context_of
 from singerlake.cli.output import counted, error_json, files, finding_json, shown
+from singerlake.conditions import Condition
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.lake import Lake
 from singerlake.tables.state.commit import tables_from
 from singerlake.upkeep.erase.attached import LeftObject
-from singerlake.upkeep.erase.condition import Condition, Meant
 from singerlake.upkeep.erase.erase_stream import Erased, Trace, erase_messages
+from singerlake.upkeep.erase.matcher_cache import Meant
 from singerlake.upkeep.file_count import NONE, Tally
 from singerlake.upkeep.gc.apply import collect_now
 from singerlake.upkeep.progress import Progress

@@ -15,7 +15,10 @@ from singerlake.cli.options import json_option, quiet_option, with_lake
 from singerlake.cli.output import progress, say, say_findings, say_json
 from singerlake.lake import Lake
 
-WHERE = 'Which records: "email = \'a@b.c\'", "user.id in (1, 2)", "id in @FILE" with a value on each line.'
+WHERE = (
+    'Which records: "email = \'a@b.c\'", "user.id in (1, 2)", "at < \'2020-01-01T00:00:00Z\'", "id in @FILE" with a '
+    "value on each line."
+)
 
 
 @click.command(short_help="Erase records that a condition means; gc deletes the files that held them.")

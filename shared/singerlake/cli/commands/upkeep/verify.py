@@ -17,10 +17,10 @@ from singerlake.cli.journals import journal_option, left_out, part
 from singerlake.cli.options import chosen_streams, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, files, finding_json, progress, say, say_findings, say_json, shown, size
 from singerlake.clock import IdSource
+from singerlake.conditions import Condition
 from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
-from singerlake.upkeep.erase.condition import Condition
 from singerlake.upkeep.erase.declared import doubt
 from singerlake.upkeep.erase.traces import find_traces
 from singerlake.upkeep.expire.policy import odd_rules
