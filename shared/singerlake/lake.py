@@ -41,13 +41,13 @@ from singerlake.work.engine import Engine, Threads
 from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
+    from singerlake.conditions import Condition
     from singerlake.tables.maintain.status import StatusResult
     from singerlake.tables.read import LakeTable
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.python_api import ProjectedTable
     from singerlake.tables.sql.port import SqlEngine
     from singerlake.upkeep.drop import DropResult, DropRunResult
-    from singerlake.upkeep.erase.condition import Condition
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
     from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
     from singerlake.upkeep.progress import Report
@@ -502,7 +502,7 @@ class Lake:
             >>> print(result.sound, result.files, result.messages, result.findings)
             True 3 3 ()
         """
-        from singerlake.upkeep.erase.where import parse_where
+        from singerlake.conditions import parse_where
         from singerlake.upkeep.verify.sample import parse_sample
         from singerlake.upkeep.verify.verify_lake import verify_lake
 

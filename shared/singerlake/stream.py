@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from singerlake.conditions import Condition
     from singerlake.lake import Lake
     from singerlake.stores.queued.settings import QueueSettings
-    from singerlake.upkeep.erase.condition import Condition
     from singerlake.upkeep.erase.erase import EraseResult
     from singerlake.upkeep.expire.expire import ExpireResult
     from singerlake.upkeep.progress import Report
@@ -394,8 +394,8 @@ class LakeStream:
             >>> print(found.records, "record in", len(found.files), "of", found.looked.files, "files")
             1 record in 1 of 3 files
         """
+        from singerlake.conditions import parse_where
         from singerlake.upkeep.erase.erase import erase
-        from singerlake.upkeep.erase.where import parse_where
         from singerlake.upkeep.progress import reporting
 
         check_now(now, dry_run)

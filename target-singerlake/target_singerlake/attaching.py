@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from singerlake.adapters import open_storage
 from singerlake.attached.fetch import IN_MEMORY, Fetched, Fetcher, inline
 from singerlake.attached.inline_bytes import decode_base64
 from singerlake.attached.keep import Keeper
+from singerlake.attached.property_path import values_at
 from singerlake.attached.sources.https import WebFiles
 from singerlake.attached.sources.locations import CORRECT, told
 from singerlake.attached.sources.open_source import Sources
 from singerlake.attached.sources.source import Deadline
 from singerlake.errors import UnreadableSourceError
+from singerlake.format.lines.messages import REFUSALS
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import Manifest
 from singerlake.humanize import counted, cut, size
 from singerlake.lake import Lake
 from singerlake.storage.settings import StorageSettings
-from target_singerlake.file_settings import FileSettings
+from target_singerlake.file_settings import FileProperty, FileSettings
 from target_singerlake.files.record_files import RecordFiles
-from target_singerlake.input.file_values import FileValue, FileValues
 from target_singerlake.input.messages import Records
+from target_singerlake.input.passthrough import parse
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 
@@ -68,7 +74,7 @@ class Attaching:
         self._wake = wake
         self._logger = logger
         self._states: dict[str, State] = {}
-        self._values = {stream: FileValues(each) for stream, each in settings.properties.items()}
+        self._values = {stream: _FileValues(each) for stream, each in settings.properties.items()}
         self._not_seen = dict.fromkeys(self._values)
         self._stopped = threading.Event()
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix="attach")
@@ -105,7 +111,7 @@ class Attaching:
             yield each.line, each.time, self._begin(stream, each.files, waiting, proceed) if each.files else None
 
     def _begin(
-        self, stream: str, files: Sequence[FileValue], waiting: Callable[[], None], proceed: Callable[[], None]
+        self, stream: str, files: Sequence[_FileValue], waiting: Callable[[], None], proceed: Callable[[], None]
     ) -> RecordFiles:
         if stream not in self._states:
             self._states[stream] = self._state_of(stream)
@@ -183,7 +189,7 @@ class Attaching:
             self._changed.notify_all()
         self._wake()
 
-    def _row(self, stream: str, file: FileValue, state: State) -> Attached:
+    def _row(self, stream: str, file: _FileValue, state: State) -> Attached:
         source = told(file.text) if file.text is not None and file.property.holds == "location" else None
         try:
             fetched = self._fetched(file)
@@ -199,7 +205,7 @@ class Attaching:
         media_type = sys.intern(fetched.media_type)
         return Attached(0, file.property.name, source, fetched.sha256, fetched.size, media_type, kept.copy)
 
-    def _fetched(self, file: FileValue) -> Fetched:
+    def _fetched(self, file: _FileValue) -> Fetched:
         if file.text is None:
             raise UnreadableSourceError(
                 "the property holds neither a text nor a list of texts",
@@ -233,6 +239,69 @@ class Attaching:
                 property,
                 shown,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _FileValue:
+    """One file of a record: the text that names or holds it; None where the property has another value."""
+
+    property: FileProperty
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _LineWithFiles:
+    """One RECORD line, its ``time_extracted`` as it came, and its files in the order of their rows."""
+
+    line: bytes
+    time: Any
+    files: list[_FileValue]
+
+
+class _FileValues:
+    """Looks into the lines of one stream. Of a record only what ``properties`` begin with is decoded."""
+
+    def __init__(self, properties: Sequence[FileProperty]) -> None:
+        self._properties = properties
+        names = dict.fromkeys(str(each.path[0]) for each in properties)
+        self._fields = {f"f{at}": name for at, name in enumerate(names)}
+        self._decoder = self._make_decoder()
+
+    def of(self, records: Records) -> Iterator[_LineWithFiles]:
+        """Each line of ``records`` by itself."""
+        for number, line in enumerate(io.BytesIO(records.data), records.number):
+            time, record = self._decoded(line, number)
+            yield _LineWithFiles(line, time, [value for each in self._properties for value in _values(each, record)])
+
+    def _decoded(self, line: bytes, number: int) -> tuple[Any, dict[str, Any]]:
+        if self._decoder is not None:
+            try:
+                message = self._decoder.decode(line)
+            except (*REFUSALS, ValueError):
+                # ValueError: a number of more digits than the interpreter converts.
+                pass
+            else:
+                held = {name: getattr(message.record, field) for field, name in self._fields.items()}
+                return message.time_extracted, held
+        content = parse(line, number, exact=False)
+        return content.get("time_extracted"), content["record"]
+
+    def _make_decoder(self) -> msgspec.json.Decoder[Any] | None:
+        """None where msgspec can have no field of such a name."""
+        try:
+            fields = [(field, Any, None) for field in self._fields]
+            record = msgspec.defstruct("Record", fields, rename=dict(self._fields), gc=False)
+            message = msgspec.defstruct("Line", [("record", record), ("time_extracted", Any, None)], gc=False)
+            return msgspec.json.Decoder(message)
+        except ValueError:
+            return None
+
+
+def _values(property: FileProperty, record: dict[str, Any]) -> Iterator[_FileValue]:
+    for value in values_at(record, property.path):
+        for each in value if isinstance(value, list) else (value,):
+            if each is not None:
+                yield _FileValue(property, each if isinstance(each, str) else None)
 
 
 def sources_of(settings: Settings, storages: StorageSettings) -> Sources:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from singerlake.attached.keep import free_copy, put_attached
 from singerlake.attached.members import attached_members
-from singerlake.attached.objects import free_copy, put_attached
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from singerlake.attached.objects import free_copy, put_attached
+from singerlake.attached.keep import free_copy, put_attached
 from singerlake.errors import CorruptObjectError, StorageUnavailableError
 from singerlake.format.state.model import Retired
 from tests.fakes import FakeClock, counting_ids

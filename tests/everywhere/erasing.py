@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
+from singerlake.conditions import parse_condition
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.condition import parse_condition
 from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
 from singerlake.upkeep.gc.apply import collect_now
 from singerlake.upkeep.vacuum.apply import vacuum_stream

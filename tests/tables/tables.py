@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from singerlake.conditions import Condition
+from singerlake.conditions import Test as Tested
 from singerlake.errors import CheckFailedError, SettingError
 from singerlake.lake import Lake
 from singerlake.storage.port import Storage
-from singerlake.tables.declaration.conditions import Condition
-from singerlake.tables.declaration.conditions import Test as Tested
 from singerlake.tables.declaration.model import (
     Action,
     Check,
@@ -122,8 +122,9 @@ def _condition(tests: Sequence[Test], column: str = "") -> Condition:
 
         return value if isinstance(value, bool | str) else Decimal(str(value))
 
-    made = tuple(Tested(test.operator, tuple(map(literal, test.values)), test.negated) for test in tests)
-    return Condition(made, column)
+    path = (column,) if column else ()
+    made = ((test.operator, tuple((literal(value),) for value in test.values), test.negated) for test in tests)
+    return Condition(tuple(Tested(*each, path) for each in made))
 
 
 def capture(lake: Lake, batch: Batch, sizes: Mapping[str, int]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.tables.declaration.conditions import named_condition_of
+from singerlake.conditions import named_condition_of
 from singerlake.tables.declaration.model import ColumnRule
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.state.commit import load

@@ -11,6 +11,7 @@ import polars
 import pyarrow as pa
 import pytest
 
+from singerlake.conditions import named_condition_of
 from singerlake.errors import (
     BrokenFileError,
     CheckFailedError,
@@ -21,7 +22,6 @@ from singerlake.errors import (
     UnknownNameError,
 )
 from singerlake.lake import Lake
-from singerlake.tables.declaration.conditions import named_condition_of
 from singerlake.tables.declaration.model import ColumnRule, Keep, TableDeclaration
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.read import LakeTable

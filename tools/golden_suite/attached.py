@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from singerlake.attached.keep import free_copy
 from singerlake.attached.members import attached_members
-from singerlake.attached.objects import free_copy
 from singerlake.format import layout
 from singerlake.format.extra_fields import Provenance
 from singerlake.format.state.additions import Conflict

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from singerlake.clock import timestamp
+from singerlake.conditions import parse_condition
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.lines.times import span
@@ -32,7 +33,6 @@ from singerlake.storage.settings import StorageSettings
 from singerlake.stores.commit import Commit, submit_transaction
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.condition import parse_condition
 from singerlake.upkeep.erase.erase_stream import erase_messages
 from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
 from singerlake.upkeep.migrate import migrate_stream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -57,35 +58,40 @@ class Fetcher:
             try:
                 source = self.sources.open(location, deadline)
                 with closing(source.stream):
-                    return self._read(source, deadline)
+                    return read_whole(source, deadline, self.spool, in_memory=self.in_memory, most=self.most)
             except UnreadableSourceError as error:
                 if not left or not error.passing:
                     raise
                 deadline.wait(backoff.next())
         raise AssertionError("the last try returns or raises")
 
-    def _read(self, source: Source, deadline: Deadline) -> Fetched:
-        if source.size is not None and source.size > self.most:
-            raise too_large(self.most)
-        read = _Reading(source, self.most, deadline)
-        held, size = list[bytes](), 0
-        while size <= self.in_memory and (data := read.next()):
-            held.append(data)
-            size += len(data)
-        if size <= self.in_memory:
-            return read.ended(b"".join(held))
-        path = self.spool()
-        try:
-            with _spooled(path) as write:
-                for data in held:
-                    write(data)
-                held.clear()
-                while data := read.next():
-                    write(data)
-            return read.ended(path)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
+
+def read_whole(
+    source: Source, deadline: Deadline, spool: Callable[[], Path], *, in_memory: int, most: int = sys.maxsize
+) -> Fetched:
+    """The bytes of an opened file, at most ``most``; more than ``in_memory`` grow at a path that ``spool`` gives.
+    Raises as ``Fetcher.fetch``, and what the source raises."""
+    if source.size is not None and source.size > most:
+        raise too_large(most)
+    read = _Reading(source, most, deadline)
+    held, size = list[bytes](), 0
+    while size <= in_memory and (data := read.next()):
+        held.append(data)
+        size += len(data)
+    if size <= in_memory:
+        return read.ended(b"".join(held))
+    path = spool()
+    try:
+        with _spooled(path) as write:
+            for data in held:
+                write(data)
+            held.clear()
+            while data := read.next():
+                write(data)
+        return read.ended(path)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 class _Reading:

@@ -15,7 +15,9 @@ from typing import Any
 from singerlake.errors import SettingError
 from singerlake.format.exact_json import decode
 
-_TOKEN = re.compile(r"""\s*('(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|\[\*\]|@\S+|==?|[(),.]|[^\s'"=(),.\[\]@]+)""")
+QUOTED = r"""'(?:[^']|'')*'|"(?:[^"\\]|\\.)*\""""
+"""Text in single or double quotes."""
+_WORD = re.compile(rf"""\s*({QUOTED}|\[\*\]|[=(),.]|[^\s'"=(),.\[\]@]+)""")
 EACH = None
 """The step of a path that is any element of an array."""
 
@@ -28,32 +30,35 @@ Member = Callable[[Any, str], Any]
 
 
 class Words:
-    """The words of ``text``, to be taken one after the other. ``refuse`` makes the error for a text that is none of
-    those that its reader knows, of the number of the character at which that shows, from 1 on."""
+    """The words of ``text``, to be taken one after the other; ``word`` matches one, behind white space. ``refuse``
+    makes the error for a text that its reader does not know, from the number of the character at which that shows,
+    from 1 on."""
 
-    def __init__(self, text: str, refuse: Callable[[int], SettingError]) -> None:
+    def __init__(self, text: str, refuse: Callable[[int], SettingError], word: re.Pattern[str] = _WORD) -> None:
         self._text = text.rstrip()
         self._refuse = refuse
-        self._at = 0
-        self._tokens = list(self._split())
+        self._word = word
+        self._at = self._end = 0
 
     @property
     def more(self) -> bool:
         """Whether there is another word."""
-        return bool(self._tokens)
+        return self._end < len(self._text)
 
     @property
     def next(self) -> str:
-        """The word that ``pop`` takes next; empty at the end."""
-        return self._tokens[0][0] if self._tokens else ""
+        """The word that ``pop`` takes next; empty where there is none."""
+        found = self._word.match(self._text, self._end)
+        return found[1] if found else ""
 
-    def pop(self) -> str:
-        """Take a word. Raises what ``refuse`` makes at the end."""
-        if not self._tokens:
-            self._at = len(self._text)
+    def pop(self, word: re.Pattern[str] | None = None) -> str:
+        """Take a word, which ``word`` matches if it is given. Raises what ``refuse`` makes where there is none."""
+        found = (word or self._word).match(self._text, self._end)
+        if found is None:
+            self._at = self._end
             raise self.refused()
-        word, self._at = self._tokens.pop(0)
-        return word
+        self._at, self._end = found.span(1)
+        return found[1]
 
     def take(self, word: str) -> None:
         """Take this word. Raises what ``refuse`` makes where it is another one."""
@@ -67,8 +72,11 @@ class Words:
             steps.append(self._name() if self.pop() == "." else EACH)
         return tuple(steps)
 
-    def quoted(self, token: str) -> str:
-        """What a text in double quotes says. Raises what ``refuse`` makes."""
+    def text(self, token: str) -> str:
+        """What a word in quotes says; JSON in double ones, ``''`` for one in single ones. Raises what ``refuse``
+        makes."""
+        if token.startswith("'"):
+            return token[1:-1].replace("''", "'")
         try:
             return decode(token.encode(), str)
         except (ValueError, UnicodeEncodeError):
@@ -81,19 +89,10 @@ class Words:
     def _name(self) -> str:
         token = self.pop()
         if token.startswith('"'):
-            return self.quoted(token)
+            return self.text(token)
         if not token[0].isalnum() and token[0] not in "_$-":
             raise self.refused()
         return token
-
-    def _split(self) -> Iterator[tuple[str, int]]:
-        """The words, each with where it begins."""
-        while self._at < len(self._text):
-            match = _TOKEN.match(self._text, self._at)
-            if match is None:
-                raise self.refused()
-            yield match[1], match.start(1)
-            self._at = match.end()
 
 
 def parse_path(text: str, refuse: Callable[[int], SettingError]) -> Path:

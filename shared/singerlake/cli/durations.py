@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 
 import click
 
-_LONGEST = timedelta(days=36_500)
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+from singerlake.errors import SettingError
+from singerlake.format.metadata.retention import age_of
 
 
 def duration(text: str) -> timedelta:
     """``90s``, ``30m``, ``12h``, ``7d``."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if found is None:
-        raise click.BadParameter(f"{text!r} is not a duration; write 90s, 30m, 12h or 7d")
-    found_time = timedelta(**{_UNITS[found.group(2)]: int(found.group(1))})
-    if found_time > _LONGEST:
-        raise click.BadParameter(f"{text!r} is longer than {_LONGEST.days}d")
-    return found_time
+    try:
+        return age_of(text, "duration")
+    except SettingError as error:
+        raise click.BadParameter(f"{error.message}; write 90s, 30m, 12h or 7d") from None

@@ -9,8 +9,8 @@ from singerlake.errors import SingerlakeError, UnknownNameError, expected_errors
 from singerlake.upkeep.catalogue_file import CatalogueFile
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.drop_stream import delete_now, drop_stream
-from singerlake.upkeep.erase.condition import OfRun
 from singerlake.upkeep.erase.erase import EraseResult, erase
+from singerlake.upkeep.erase.of_run import OfRun
 from singerlake.upkeep.file_count import NONE, Tally
 from singerlake.upkeep.progress import Report, reporting
 from singerlake.upkeep.result import FOR_PYTHON

@@ -148,6 +148,14 @@ def test_one_with_more_bytes_than_it_said_leads_nobody_astray(web: Web) -> None:
     assert web.fetch("/b").body in (b"b", b"evil")
 
 
+def test_no_log_has_what_may_be_secret_of_a_url(web: Web, caplog: pytest.LogCaptureFixture) -> None:
+    web.server.pages["/a?token=secret"] = redirect("/b?token=secret")
+    web.server.pages["/b?token=secret"] = page(BODY)
+    with caplog.at_level("DEBUG"):
+        web.fetch("/a?token=secret")
+    assert "secret" not in caplog.text
+
+
 # What is allowed
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from singerlake.attached.put.keep import IN_MEMORY
+from singerlake.attached.put.files import IN_MEMORY
 from singerlake.cli.main import main
 from singerlake.lake import Lake
 from singerlake.upkeep.verify.verify import verify_stream
@@ -19,9 +19,9 @@ from tests.tap.runs import environment
 FILES = {"a.txt": b"a", "b.jpg": b"b" * (IN_MEMORY + 1), "c.txt": b"a"}
 OBJECTS = 2
 MOMENTS = {
-    "while a file is read": ("singerlake.attached.put.keep:_piece", "before", 2),
-    "before an object": ("singerlake.attached.put.keep:put_attached", "before", 1),
-    "after an object": ("singerlake.attached.put.keep:put_attached", "after", 2),
+    "while a file is read": ("singerlake.attached.fetch:_Reading.next", "before", 2),
+    "before an object": ("singerlake.attached.keep:put_attached", "before", 1),
+    "after an object": ("singerlake.attached.keep:put_attached", "after", 2),
     "before the data file": ("singerlake.cli.commands.writing.put:write_data_file", "before", 1),
     "after the data file": ("singerlake.cli.commands.writing.put:write_data_file", "after", 1),
     "before the commit": ("singerlake.stores.writing.writer:StreamWriter._commit", "before", 1),

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from singerlake.conditions import parse_condition
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.condition import parse_condition
 from singerlake.upkeep.erase.erase_stream import erase_messages
 from tests.faults.support.crew import Crew
 from tests.faults.support.network import Network

@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from singerlake.conditions import parse_condition
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
@@ -31,7 +32,6 @@ from singerlake.lock_file import LockSettings
 from singerlake.stores.writing.uploads import Receipt, Upload
 from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.condition import parse_condition
 from singerlake.upkeep.erase.erase_stream import erase_messages
 from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_stream

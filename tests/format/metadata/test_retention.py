@@ -49,7 +49,7 @@ def test_an_age_is_a_number_and_a_unit(text: str, age: timedelta) -> None:
      "1_000d", "٤d", "²d", "1000000s", "99999999999999999999d"],
 )  # fmt: skip
 def test_what_is_no_age_is_told_with_an_example(text: str) -> None:
-    with pytest.raises(SettingError, match="is no age; write 90s, 30m, 12h or 400d"):
+    with pytest.raises(SettingError, match="is not a valid age; write 90s, 30m, 12h or 400d"):
         age_of(text)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from singerlake.attached.objects import free_copy, put_attached
+from singerlake.attached.keep import free_copy, put_attached
 from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.format.state.attached import Attached

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from singerlake.clock import timestamp
+from singerlake.conditions import Condition, Test
 from singerlake.format import layout
 from singerlake.format.extra_fields import read_provenance
 from singerlake.format.lines.holes import HOLE
@@ -21,7 +22,6 @@ from singerlake.format.state.model import Manifest, Run
 from singerlake.storage.port import Storage
 from singerlake.stores.writing.uploads import Upload
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.condition import Condition, Test
 from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
 from singerlake.upkeep.gc.apply import collect_now
 from singerlake.upkeep.rebuild import rebuild
@@ -178,7 +178,7 @@ class EraserJob(Actor):
             context = StreamContext(storage, TAP, STREAM, process.clock, world.ids, store)
             done = erase_messages(
                 context,
-                Condition((Test(("n",), ((Decimal(value), 0),)),)),
+                Condition((Test("=", ((Decimal(value),),), path=("n",)),)),
                 who=self.name,
                 dry_run=dry_run,
                 engine=Threads(storage, 1),

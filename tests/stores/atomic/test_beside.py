@@ -14,14 +14,16 @@ from pathlib import Path
 import pytest
 
 from singerlake.adapters import ATOMIC_STORES
+from singerlake.conditions import parse_condition
 from singerlake.errors import CommitRefusedError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.model import Run
 from singerlake.stores.atomic.parts import Part
 from singerlake.upkeep.drop_stream import drop_stream
-from singerlake.upkeep.erase.condition import Meant, OfRun, parse_condition
 from singerlake.upkeep.erase.erase_stream import erase_messages
+from singerlake.upkeep.erase.matcher_cache import Meant
+from singerlake.upkeep.erase.of_run import OfRun
 from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
 from singerlake.upkeep.vacuum.apply import vacuum_stream
 from singerlake.upkeep.verify.verify import verify_stream

@@ -89,6 +89,20 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     )
 
 
+def test_a_condition_takes_the_values_of_a_file_beside_its_own(tmp_path: Path) -> None:
+    (tmp_path / "codes.txt").write_text("AA\n7\n")
+    made = table(
+        tmp_path, 'checks: {n: ["in @codes.txt", {"= \\"x\\"": warn}]}\n    deleted_when: op not in @codes.txt'
+    ).template
+    assert [check.name for check in made.checks] == ["n in @codes.txt", 'n = "x"']
+    kept = made.to_json()
+    assert kept["checks"] == [["n", "in ('AA', '7', 7)", "fail"], ["n", "= 'x'", "warn"]]
+    assert kept["deleted_when"] == "op not in ('AA', '7', 7)"
+    error = refused(tmp_path, T + "checks: {n: 'in @none.txt'}")
+    assert "cannot read 'none.txt': no such file or directory" in error.message
+    assert error.context["line"] == 4
+
+
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     made = table(tmp_path, "")
     assert (made.template.keep, made.template.key, made.keep_by_key) == (Keep.LATEST, None, True)
@@ -187,10 +201,15 @@ MISTAKES: dict[str, tuple[str | bytes, int, str, str]] = {
     "list-that-says-mapping": (T + "columns: !!map [a]", 4, "tables.t.columns is a list", "below"),
     "set": (T + "columns: !!set {a, b}", 4, "tables.t.columns has the tag 'set'", "remove the tag"),
     "tag-of-ones-own": (T + "columns: !rules {a: {drop: true}}", 4, "has the tag '!rules'", "remove the tag"),
-    "wrong-condition": (T + "checks: {a: ['~ 3']}", 4, "not a condition: '~ 3'", "for example"),
-    "wrong-condition-with-action": (T + "checks: {a: {'~ 3': warn}}", 4, "not a condition: '~ 3'", "for example"),
+    "wrong-condition": (T + "checks: {a: ['~ 3']}", 4, "condition, from character 1 on", "for example"),
+    "wrong-condition-with-action": (
+        T + "checks: {a: {'~ 3': warn}}",
+        4,
+        "not a condition, from character 1 on",
+        "for example",
+    ),
     "unique-that-drops": (T + "checks: {a: {unique: drop}}", 4, "'unique' cannot drop rows", "fail or warn"),
-    "wrong-deletion": (T + "deleted_when: op", 4, "not a condition: 'op'", "for example"),
+    "wrong-deletion": (T + "deleted_when: op", 4, "not a condition, from character 3 on", "for example"),
     "wrong-partition": (T + "partition_by: [week(a)]", 4, "partition_by knows no 'week(a)'", "month(column)"),
     "rule-without-anything": (T + "columns: {a: {}}", 4, "tables.t.columns.a says nothing", "rename, drop, cast"),
     "drop-and-rename": (T + "columns: {a: {drop: true, rename: b}}", 4, "drops the column and says more", "remove"),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from singerlake.conditions import condition_of
 from singerlake.errors import (
     CheckFailedError,
     CorruptObjectError,
@@ -17,7 +18,6 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.storage.port import Refused, Written
-from singerlake.tables.declaration.conditions import condition_of
 from singerlake.tables.declaration.model import Check, ColumnRule, Format
 from singerlake.tables.declaration.streams import Resolved
 from singerlake.tables.delta import publish as publish_module

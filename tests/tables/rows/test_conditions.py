@@ -12,8 +12,8 @@ import pytest
 
 from singerlake.arrow.schema import columns
 from singerlake.arrow.schema.types import arrow_schema
+from singerlake.conditions import condition_of
 from singerlake.errors import SettingError
-from singerlake.tables.declaration.conditions import condition_of
 from singerlake.tables.rows.conditions import check_literals, holds
 
 CENTS = columns.Decimal(38, 2, number=True, text=True)
@@ -105,6 +105,21 @@ def test_of_a_null_nothing_is_known_but_that_it_is_one(unknown: bool) -> None:
 def test_a_literal_of_another_kind_is_refused(column: columns.Column, text: str) -> None:
     with pytest.raises(SettingError, match=r"a column of type [a-z_]+ is compared with"):
         check_literals(condition_of(text), column)
+
+
+@pytest.mark.parametrize("text", ["in @keys", "in ('7', 7, '12', 12)"])
+@pytest.mark.parametrize(("column", "values"), [(columns.Text(), ["7", "12", "x"]), (columns.Integer(), [7, 12, 1])])
+def test_a_line_of_a_file_is_a_text_or_a_number_as_the_column_asks(
+    column: columns.Column, values: list[Any], text: str
+) -> None:
+    condition = condition_of(text, lambda _: "7\n12")
+    kept = arrow_schema(columns.Struct((columns.Field("x", column),))).field("x").type
+    made = pa.chunked_array([pa.array(values, kept)])
+    assert holds(condition, made, column, unknown=False).to_pylist() == [True, True, False]
+    other = condition_of(text.replace(")", ", true)"), lambda _: "7\ntrue")
+    if isinstance(column, columns.Integer) or "@" not in text:
+        with pytest.raises(SettingError, match="is compared with"):
+            check_literals(other, column)
 
 
 @pytest.mark.parametrize(

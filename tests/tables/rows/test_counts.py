@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from singerlake.conditions import named_condition_of
 from singerlake.lake import Lake
-from singerlake.tables.declaration.conditions import named_condition_of
 from singerlake.tables.declaration.model import Action, Check, ColumnRule, Deletions, Keep, TableDeclaration
 from singerlake.tables.read import LakeTable
 from tests.lakes import activate_version_line, build_stream, record_line

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from singerlake.conditions import named_condition_of
 from singerlake.errors import CheckFailedError, SettingError
 from singerlake.lake import Lake
-from singerlake.tables.declaration.conditions import named_condition_of
 from singerlake.tables.declaration.model import ColumnRule, Format, Keep, TableDeclaration
 from tests.lakes import build_stream
 from tests.tables.tables import STREAM, TAP, memory_lake, runner_of

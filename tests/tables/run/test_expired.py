@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from singerlake.conditions import parse_where
 from singerlake.errors import CorruptObjectError, ExpiredMessagesError
 from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Deletions, Format, Keep, TableDeclaration
@@ -20,7 +21,6 @@ from singerlake.tables.state.model import Source, TableState
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import TARGET_BYTES
 from singerlake.upkeep.erase.erase_stream import erase_messages
-from singerlake.upkeep.erase.where import parse_where
 from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream

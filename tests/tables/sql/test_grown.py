@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from singerlake.arrow.schema.columns import Field, Integer, Struct
 from singerlake.cli.commands.project.report import Report, table_json
+from singerlake.conditions import condition_of
 from singerlake.errors import CheckFailedError, UnknownOutcomeError
 from singerlake.lake import Lake
-from singerlake.tables.declaration.conditions import condition_of
 from singerlake.tables.declaration.model import Action, Check, Format, Keep, TableDeclaration
 from singerlake.tables.declaration.transforms import partition_of
 from singerlake.tables.maintain.collect import collect_table

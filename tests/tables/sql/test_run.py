@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struct, Text
+from singerlake.conditions import condition_of
 from singerlake.errors import CheckFailedError, SettingError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.tables.declaration.conditions import condition_of
 from singerlake.tables.declaration.model import Action, Check, Format, TableDeclaration
 from singerlake.tables.declaration.transforms import partition_of
 from singerlake.tables.maintain.collect import collect_table

@@ -214,8 +214,8 @@ def test_a_source_that_changes_while_it_is_read_is_not_kept_half(
             file.write(b"y")
         return original(self, size)
 
-    original = local._File.read
-    monkeypatch.setattr(local._File, "read", growing)
+    original = local.FileStream.read
+    monkeypatch.setattr(local.FileStream, "read", growing)
     with pytest.raises(UnreadableSourceError, match="changed while it was read"):
         ingest(tmp_path / "lake", [START, person(1, photo=path)], **settings(folder))
     assert objects(tmp_path / "lake") == {}

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 import msgspec
 
 from singerlake.attached.members import attached_members
+from singerlake.conditions import parse_condition
 from singerlake.format.extra_fields import empty_member
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.singer_file import compress_member
 from singerlake.storage.port import Part
-from singerlake.upkeep.erase.condition import parse_condition
 from singerlake.upkeep.erase.matcher_cache import Ready
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.upkeep.scan.scan import ScanResult, scan

@@ -11,8 +11,8 @@ from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state.attached_objects import objects_in
 from singerlake.upkeep.drop_stream import drop_stream
-from singerlake.upkeep.erase.condition import OfRun
 from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
+from singerlake.upkeep.erase.of_run import OfRun
 from singerlake.upkeep.erase.traces import find_traces
 from singerlake.upkeep.gc.apply import Collected, collect_now
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream

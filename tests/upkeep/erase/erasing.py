@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from singerlake.conditions import Condition, parse_condition
 from singerlake.format import layout
 from singerlake.format.extra_fields import Provenance
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
-from singerlake.upkeep.erase.condition import Condition, parse_condition
 from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
 from singerlake.upkeep.verify.verify import verify_stream
 from singerlake.work.engine import Threads

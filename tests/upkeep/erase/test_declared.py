@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from singerlake.conditions import parse_condition
 from singerlake.errors import SingerlakeError
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, SchemaVersion
-from singerlake.upkeep.erase.condition import parse_condition
-from singerlake.upkeep.erase.declared import doubt
+from singerlake.upkeep.erase.declared import as_declared, doubt
 
 USER = {"type": ["null", "object"], "properties": {"id": {"type": "integer"}, "odd name": {"type": "string"}}}
 FIRST = {
@@ -19,6 +19,7 @@ FIRST = {
     "name": {"type": ["null", "string"]},
     "at": {"type": "string", "format": "date-time"},
     "price": {"type": "string", "format": "singer.decimal", "precision": 9, "scale": 2},
+    "day": {"type": "string", "format": "date"},
     "on": {"type": "boolean"},
     "user": USER,
     "tags": {"type": "array", "items": {"type": "string"}},
@@ -56,6 +57,15 @@ def of(text: str, stream: Manifest = STREAM) -> SingerlakeError | None:
         "name = 'x' and no = 3",
         "at = '2026'",
         "price = '1.50'",
+        "price = 1.5",
+        "price >= 1.5 and price < 2",
+        "at >= '2026-01-01T00:00:00+02:00'",
+        "day < '2026-01-01'",
+        "name < 'x' and id != 3 and no not in (1, 2)",
+        "on < true",
+        "name null and user is not null and tags null",
+        "phones[*].number null",
+        "either < 3",
         "on = true",
         "user.id = 5",
         "user.\"odd name\" = 'x'",
@@ -83,7 +93,19 @@ def test_what_some_version_declares_can_hold(text: str) -> None:
         ("id = '1'", "'id' is compared with text, and is declared as integer by v1; as number by v2", "without quotes"),
         ("name = 1", "'name' is compared with a number, and is declared as string by v1", "in quotes"),
         ("id = true", "'id' is compared with true or false", "correct the value"),
-        ("price = 1.5", "'price' is compared with a number", "in quotes"),
+        (
+            "at < '2026'",
+            "'at' is compared with text, and is declared as string",
+            "write a time as '2026-01-31T00:00:00Z'",
+        ),
+        ("day >= 'monday'", "'day' is compared with text", "or a date as '2026-01-31'"),
+        ("price < '10'", "'price' is compared with text", "without quotes"),
+        ("either < 'x'", "'either' is compared with text, and is declared as any type", "how its texts are ordered"),
+        ("name > 1", "'name' is compared with a number", "in quotes"),
+        ("id != 'x'", "'id' is compared with text", "without quotes"),
+        ("id not in (1, 'x')", "'id' is compared with text", "without quotes"),
+        ("nme null", "declares 'nme'", "did you mean 'name', declared by v1?"),
+        ("user.ids is not null", "declares 'user.ids'", "did you mean 'user.id', declared by v1?"),
         ("no in (1, 'two')", "'no' is compared with text", "without quotes"),
         ("no in @values", "'no' is compared with text", "without quotes"),
         ("user = 'x'", "declared as object by v1", "name what is in it"),
@@ -139,3 +161,32 @@ def test_many_properties_are_not_all_named() -> None:
     error = of("zzz = 1", manifest({"properties": {f"p{number}": {} for number in range(400)}}))
     assert error is not None
     assert "p11, 388 more" in str(error.hint)
+
+
+TIME, TEXT, DECIMAL = {"type": "string", "format": "date-time"}, {"type": "string"}, FIRST["price"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "reading"),
+    [
+        ([TIME], "time"),
+        ([TIME, {"type": ["null", "string"], "format": "date-time"}], "time"),
+        ([TIME, TEXT], "text"),
+        ([TIME, {"type": "integer"}], "time"),
+        ([{"type": "string", "format": "date"}], "date"),
+        ([{"type": "string", "format": "date"}, TIME], "text"),
+        ([DECIMAL], "number"),
+        ([DECIMAL, TEXT], "text"),
+        ([{"type": "number"}], "text"),
+        ([{}], "text"),
+        ([], "text"),
+    ],
+)
+@pytest.mark.parametrize("path", ["x", "x.y", "x[*]"])
+def test_a_text_is_compared_as_what_the_versions_declare_it_to_be(declared: list[Any], reading: str, path: str) -> None:
+    def of(schema: Any) -> Any:
+        below = {"x.y": {"type": "object", "properties": {"y": schema}}, "x[*]": {"type": "array", "items": schema}}
+        return {"properties": {"x": below.get(path, schema), "other": {"type": "integer"}}}
+
+    (test,) = as_declared(parse_condition(f"{path} = 'a'", str), manifest(*map(of, declared))).tests
+    assert test.reading == reading

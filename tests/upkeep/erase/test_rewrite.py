@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singerlake.clock import random_id
+from singerlake.conditions import parse_condition
 from singerlake.errors import StorageFullError, StorageUnavailableError
 from singerlake.format.extra_fields import FileHeader, Provenance, read_header, read_provenance
 from singerlake.format.lines.holes import HOLE, around_holes
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import compress_member, inflate
 from singerlake.upkeep.erase import members, rewrite
-from singerlake.upkeep.erase.condition import parse_condition
 from singerlake.upkeep.erase.matcher_cache import Ready
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.upkeep.scan.scan import scan

@@ -97,7 +97,7 @@ def test_a_hundred_years_is_no_error() -> None:
 
 
 def test_a_text_that_is_no_age_is_told() -> None:
-    with pytest.raises(SettingError, match="is no age"):
+    with pytest.raises(SettingError, match="is not a valid age"):
         by_age(aged(DAY), "soon")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from singerlake.attached.members import attached_members
-from singerlake.attached.put.keep import Kept
+from singerlake.attached.put.files import PutFile
 from singerlake.clock import timestamp
 from singerlake.format.exact_json import encode
 from singerlake.format.extra_fields import FileHeader
@@ -34,7 +34,7 @@ CONTENT = StreamSchema(schema=SCHEMA, key_properties=(PROPERTY,))
 _LEVEL = 1
 
 
-def write_data_file(path: Path, stream: str, version: str, header: FileHeader, kept: Sequence[Kept]) -> NewFile:
+def write_data_file(path: Path, stream: str, version: str, header: FileHeader, kept: Sequence[PutFile]) -> NewFile:
     """Write a record for each of ``kept``, one at least, to a new file at ``path``, and describe it. Raises
     ``StorageFullError``, ``AccessDeniedError`` and ``StorageUnavailableError`` of the spool."""
     rows = tuple(_row(number, each) for number, each in enumerate(kept))
@@ -73,7 +73,7 @@ def _schema_line(stream: str) -> bytes:
     return encode({"type": "SCHEMA", "stream": stream, "schema": SCHEMA, "key_properties": [PROPERTY]})
 
 
-def _record_line(stream: str, kept: Kept) -> bytes:
+def _record_line(stream: str, kept: PutFile) -> bytes:
     record = {
         "name": kept.name,
         "bytes": kept.bytes,
@@ -85,5 +85,5 @@ def _record_line(stream: str, kept: Kept) -> bytes:
     return encode({"type": "RECORD", "stream": stream, "record": record, "time_extracted": extracted}) + b"\n"
 
 
-def _row(message: int, kept: Kept) -> Attached:
+def _row(message: int, kept: PutFile) -> Attached:
     return Attached(message, PROPERTY, kept.name, kept.sha256, kept.bytes, kept.media_type, kept.copy)

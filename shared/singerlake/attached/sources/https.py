@@ -11,9 +11,16 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from singerlake.attached.media_types import media_type_in
-from singerlake.attached.sources.addresses import Resolve, checked_addresses, resolve
 from singerlake.attached.sources.allowed import Allowed
-from singerlake.attached.sources.connection import Connect, Connection, connect, translated
+from singerlake.attached.sources.connection import (
+    Connect,
+    Connection,
+    Resolve,
+    checked_addresses,
+    connect,
+    resolve,
+    translated,
+)
 from singerlake.attached.sources.locations import CORRECT, WebFile, redirected
 from singerlake.attached.sources.source import Deadline, Source
 from singerlake.errors import UnreadableSourceError

@@ -65,21 +65,21 @@ class LocalFiles:
         except BaseException:
             os.close(descriptor)
             raise
-        return Source(_File(descriptor, status.st_mtime_ns), status.st_size, location.name)
+        return Source(FileStream(descriptor, status.st_mtime_ns), status.st_size, location.name)
 
 
-class _File(io.FileIO):
-    """Raises ``UnreadableSourceError`` in the place of ``OSError``, and at the end of a file that was ``modified``
-    since: what was written into it may be there in part, whatever its size."""
+class FileStream(io.FileIO):
+    """Raises ``UnreadableSourceError`` in the place of ``OSError``, and at the end of a file that was ``modified`` at
+    another time than that: what was written into it may be there in part, whatever its size."""
 
     def __init__(self, descriptor: int, modified: int) -> None:
         super().__init__(descriptor)
-        self._modified = modified
+        self.modified = modified
 
     def read(self, size: int | None = -1, /) -> bytes:
         try:
             data = super().read(size) or b""
-            if not data and os.fstat(self.fileno()).st_mtime_ns != self._modified:
+            if not data and os.fstat(self.fileno()).st_mtime_ns != self.modified:
                 raise changed()
             return data
         except OSError as error:

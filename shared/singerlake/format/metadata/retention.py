@@ -73,11 +73,12 @@ def _rule(stored: Any) -> Rule:
         return WrongRetention(str(error))
 
 
-def age_of(text: str) -> timedelta:
-    """``90s``, ``30m``, ``12h``, ``400d``. Raises ``SettingError``."""
+def age_of(text: str, what: str = "age") -> timedelta:
+    """``90s``, ``30m``, ``12h``, ``400d``: a time as people write it, which an error calls ``what``. Raises
+    ``SettingError``."""
     found = _AGE.match(text)
     if found is None:
-        raise SettingError(f"{text!r} is no age", hint="write 90s, 30m, 12h or 400d")
+        raise SettingError(f"{text!r} is not a valid {what}", hint="write 90s, 30m, 12h or 400d")
     age = timedelta(**{_UNITS[found[2]]: int(found[1])})
     if age > LONGEST:
         raise SettingError(f"{text!r} is longer than {LONGEST.days}d", hint="leave it out to keep everything")

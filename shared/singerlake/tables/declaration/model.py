@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from singerlake.tables.declaration.conditions import Condition
+from singerlake.conditions import Condition
 from singerlake.tables.declaration.transforms import Partition
 
 
@@ -92,6 +93,12 @@ class Check:
         """How reports call it."""
         return f"{self.column} {self.text}"
 
+    @property
+    def stored(self) -> str:
+        """The condition as a state has it, which knows no file, no ``==`` and no text in double quotes."""
+        is_known = self.condition is None or not re.search('["@]|==', re.sub("'[^']*'", "", self.text))
+        return self.text if is_known else str(self.condition)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableDeclaration:
@@ -152,7 +159,7 @@ class TableDeclaration:
                 name: {"rename": rule.rename, "drop": rule.drop, "cast": rule.cast}
                 for name, rule in sorted(self.columns.items())
             },
-            "checks": [[check.column, check.text, check.action.value] for check in self.checks],
+            "checks": [[check.column, check.stored, check.action.value] for check in self.checks],
             "format": self.format.value,
             "csv_formulas": self.csv_formulas.value,
             "metadata": self.metadata,

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import structs
 
+from singerlake.conditions import condition_of, named_condition_of
 from singerlake.errors import CorruptObjectError, SettingError
-from singerlake.tables.declaration.conditions import condition_of, named_condition_of
 from singerlake.tables.declaration.model import (
     Action,
     Check,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from singerlake.conditions import Condition, Read, condition_of, content_of, named_condition_of
 from singerlake.errors import SettingError
-from singerlake.tables.declaration.conditions import condition_of, named_condition_of
 from singerlake.tables.declaration.model import (
     Action,
     Check,
@@ -90,7 +92,7 @@ def declared_table(name: str, value: Value) -> Declared:
         format=_format(said),
         csv_formulas=_formulas(value, said),
         metadata="metadata" in said and said["metadata"].flag(),
-        deleted_when=said["deleted_when"].made(named_condition_of) if "deleted_when" in said else None,
+        deleted_when=_deletion(said["deleted_when"]) if "deleted_when" in said else None,
         deletions=_member(said, "deletions", Deletions) or Deletions.HARD,
         null_keys=_member(said, "null_keys", NullKeys) or NullKeys.FAIL,
         places=_places(value, said),
@@ -207,9 +209,18 @@ def _check(column: str, value: Value, text: str, action: Action) -> Check:
             )
         return Check(column, UNIQUE, None, action)
     try:
-        return Check(column, text, condition_of(text), action)
+        return Check(column, text, condition_of(text, _files(value)), action)
     except SettingError as error:
         raise value.error(f"{value.path}: {error.message}", error.hint) from error
+
+
+def _deletion(value: Value) -> Condition:
+    return value.made(partial(named_condition_of, read=_files(value)))
+
+
+def _files(value: Value) -> Read:
+    """Reads the files that the condition ``value`` names, from the folder of the file that has it."""
+    return partial(content_of, folder=Path(value.file).parent)
 
 
 def _format(said: Mapping[str, Value]) -> Format:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from singerlake.arrow.schema import columns
 from singerlake.arrow.schema.columns import Column
 from singerlake.clock import parse_timestamp
+from singerlake.conditions import Condition, Test, json_number, written
 from singerlake.errors import SettingError
-from singerlake.tables.declaration.conditions import Condition, Test, written
 from singerlake.tables.rows.types import type_name
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ _DIGITS = 100
 def check_literals(condition: Condition, column: Column) -> None:
     """Raise ``SettingError`` where a literal cannot be compared with values of ``column``."""
     for test in condition.tests:
-        for value in test.values:
-            _held(value, column)
+        _among(test, column)
 
 
 def holds(condition: Condition, values: pa.ChunkedArray, column: Column, *, unknown: bool) -> pa.ChunkedArray:
@@ -53,7 +52,7 @@ def _test(test: Test, values: pa.ChunkedArray, column: Column) -> Any:
     if test.operator == "in":
         found = _is_in(test, values, column)
         return pc.invert(found) if test.negated else found
-    held, is_exact = _held(test.values[0], column)
+    held, is_exact = _held(test.values[0][0], column)
     if is_exact:
         return getattr(pc, _COMPARE[test.operator])(values, _scalar(held, values))
     if held is None or test.operator in ("=", "!="):
@@ -69,9 +68,26 @@ def _is_in(test: Test, values: pa.ChunkedArray, column: Column) -> Any:
     if isinstance(column, columns.Double):
         # -0.0 is in (0): Arrow's sets tell zeros apart by their sign.
         values = pc.add(values, 0.0)
-    found = (_held(value, column) for value in test.values)
-    among = pa.array([held for held, is_exact in found if is_exact], values.type)
+    among = pa.array([held for held, is_exact in _among(test, column) if is_exact], values.type)
     return pc.if_else(pc.is_valid(values), pc.is_in(values, value_set=among), None)
+
+
+def _among(test: Test, column: Column) -> list[tuple[Any, bool]]:
+    """What the column's type holds of the values that a test names. Each value that is written down has to be
+    comparable with it. One that may be meant as text or as a number is there as both, in a state one behind the
+    other."""
+    found, wrong, numbers = [], [], set[Decimal | None]()
+    for value in (value for alternatives in test.values for value in alternatives):
+        number = value if isinstance(value, Decimal) else json_number(str(value))
+        try:
+            found.append(_held(value, column))
+            numbers.add(number)
+        except SettingError as error:
+            wrong.append((number, error))
+    for number, refusal in wrong:
+        if number is None or number not in numbers:
+            raise refusal
+    return found
 
 
 def _scalar(value: Any, values: pa.ChunkedArray) -> Any:

@@ -14,10 +14,10 @@ from singerlake.arrow.plan.snapshot import declared
 from singerlake.arrow.schema.columns import Array, Column, Date, Decimal, JsonText, Struct, Timestamp
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import parse_timestamp
+from singerlake.conditions import Condition
 from singerlake.errors import ExpiredMessagesError, LakeError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import schema_in_force
-from singerlake.tables.declaration.conditions import Condition
 from singerlake.tables.declaration.model import Keep, TableDeclaration
 from singerlake.tables.declaration.stored import changes
 from singerlake.tables.delta.schema import check_columns

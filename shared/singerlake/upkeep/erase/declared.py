@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from singerlake.arrow.schema.columns import (
@@ -22,12 +23,14 @@ from singerlake.arrow.schema.columns import (
     Struct,
     Text,
     Timestamp,
+    merge_all,
 )
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.attached.property_path import EACH, Path
+from singerlake.conditions import Condition, Reading, Test, Value
 from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
 from singerlake.format.state.model import Manifest
-from singerlake.upkeep.erase.condition import Condition, Test, Value
+from singerlake.upkeep.erase.match import read_date, read_time
 
 _WORD = re.compile(r"[A-Za-z0-9_$-]+\Z")
 _ANYTHING: Column = JsonText()
@@ -51,6 +54,23 @@ def doubt(condition: Condition, manifest: Manifest) -> SingerlakeError | None:
     return next((error for test in condition.tests if (error := _doubt(test, manifest, versions)) is not None), None)
 
 
+def as_declared(condition: Condition, manifest: Manifest) -> Condition:
+    """``condition`` with texts compared as what they are in a table of the stream, by all versions that declare some.
+    What is in no table since it may also be no text is compared likewise."""
+    records = [columns_of([each.schema]) for each in manifest.schemas.values()]
+    return Condition(tuple(replace(test, reading=_reading(records, test.path)) for test in condition.tests))
+
+
+def _reading(records: Sequence[Column], path: Path) -> Reading:
+    found = [column for record in records if (column := _at(record, path)) is not None]
+    column = merge_all([each for each in found if _is_text(each)])
+    if isinstance(column, Timestamp):
+        return "time"
+    if isinstance(column, Date):
+        return "date"
+    return "number" if isinstance(column, Decimal) and column.text else "text"
+
+
 def _record(schema: object) -> Column:
     """What a version's records are. One that names no property, or that declares some elsewhere, takes all."""
     if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict) or not schema["properties"]:
@@ -68,16 +88,14 @@ def _doubt(test: Test, manifest: Manifest, versions: Mapping[str, Column]) -> Si
         return UnknownNameError(
             f"no version of the stream declares {name!r}", hint=f"{_instead(name, versions)} {_ALL_THE_SAME}", **where
         )
-    fits: dict[int, bool] = {}
-    for value, entry in test.values:
-        fits[entry] = fits.get(entry, False) or any(_takes(column, value) for column in there.values())
-    if all(fits.values()):
+    columns = list(there.values())
+    wrong = next((each[0] for each in test.values if not any(_takes(test, columns, value) for value in each)), None)
+    if wrong is None:
         return None
-    wrong = next(value for value, entry in test.values if not fits[entry])
     declared = "; ".join(f"as {kind} by {_listed(labels)}" for kind, labels in _by_kind(there).items())
     return SettingError(
         f"{_text(test.path)!r} is compared with {_kind_of(wrong)}, and is declared {declared}",
-        hint=f"{_written(list(there.values()), wrong)}; {_ALL_THE_SAME}",
+        hint=f"{_written(test, columns, wrong)}; {_ALL_THE_SAME}",
         **where,
     )
 
@@ -99,15 +117,27 @@ def _at(column: Column, path: Path) -> Column | None:
     return column
 
 
-def _takes(column: Column, value: Value) -> bool:
-    """Whether a value of that column, as it was captured, can be equal to ``value``."""
+def _is_text(column: Column) -> bool:
+    return isinstance(column, Text | Timestamp | Date) or (isinstance(column, Decimal) and column.text)
+
+
+def _takes(test: Test, columns: Sequence[Column], value: Value) -> bool:
+    """Whether ``test`` can hold for what one of the columns has, as it was captured, and a ``value`` of its."""
+    return any(_compared(column, value, is_ordered=not test.is_among) for column in columns)
+
+
+def _compared(column: Column, value: Value, *, is_ordered: bool) -> bool:
     if isinstance(column, JsonText):
-        return True
+        return not (is_ordered and isinstance(value, str))
     if isinstance(value, bool):
         return isinstance(column, Boolean)
-    if isinstance(value, str):
-        return isinstance(column, Text | Timestamp | Date) or (isinstance(column, Decimal) and column.text)
-    return isinstance(column, Integer | Double) or (isinstance(column, Decimal) and column.number)
+    if not isinstance(value, str):
+        return isinstance(column, Integer | Double | Decimal)
+    if not is_ordered:
+        return _is_text(column)
+    if isinstance(column, Timestamp):
+        return read_time(value) is not None
+    return isinstance(column, Text) or (isinstance(column, Date) and read_date(value) is not None)
 
 
 def _kind_of(value: Value) -> str:
@@ -122,7 +152,7 @@ def _kind(column: Column) -> str:
         return {Integer: "integer", Boolean: "boolean", Array: "array", Struct: "object"}[type(column)]
     if isinstance(column, Double) or (isinstance(column, Decimal) and column.number):
         return "number"
-    return "string"
+    return "any type" if isinstance(column, JsonText) else "string"
 
 
 def _by_kind(there: Mapping[str, Column]) -> Mapping[str, Sequence[str]]:
@@ -133,13 +163,17 @@ def _by_kind(there: Mapping[str, Column]) -> Mapping[str, Sequence[str]]:
     return kinds
 
 
-def _written(columns: Sequence[Column], wrong: Value) -> str:
+def _written(test: Test, columns: Sequence[Column], wrong: Value) -> str:
     """How the condition is written instead."""
     if all(isinstance(column, Array | Struct) for column in columns):
         return "name what is in it, as in 'phones[*].number' or 'user.id'"
     if isinstance(wrong, str):
+        if any(isinstance(column, Timestamp | Date) for column in columns):
+            return "write a time as '2026-01-31T00:00:00Z', or a date as '2026-01-31', as it is declared"
+        if any(isinstance(column, JsonText) for column in columns):
+            return "it has no single type, so that nothing says how its texts are ordered"
         return "write numbers, true and false without quotes"
-    return "write the value in quotes" if any(_takes(column, "") for column in columns) else "correct the value"
+    return "write the value in quotes" if _takes(test, columns, "") else "correct the value"
 
 
 def _instead(name: str, versions: Mapping[str, Column]) -> str:

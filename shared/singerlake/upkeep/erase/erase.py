@@ -7,10 +7,12 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from singerlake.conditions import Condition
 from singerlake.errors import SingerlakeError
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.condition import Condition, Meant, OfRun
 from singerlake.upkeep.erase.erase_stream import erase_messages
+from singerlake.upkeep.erase.matcher_cache import Meant
+from singerlake.upkeep.erase.of_run import OfRun
 from singerlake.upkeep.file_count import NONE, Tally
 from singerlake.upkeep.gc.apply import collect_now
 from singerlake.upkeep.progress import UNSEEN, Progress

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from singerlake.conditions import Condition
 from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format import ATTACHED_FORMAT, layout
 from singerlake.format.file_id import timed_id
@@ -32,10 +33,9 @@ from singerlake.upkeep.erase.attached import (
     tally_of,
     unfinished_objects,
 )
-from singerlake.upkeep.erase.condition import Condition, Meant
-from singerlake.upkeep.erase.declared import doubt
+from singerlake.upkeep.erase.declared import as_declared, doubt
 from singerlake.upkeep.erase.find import FindMessages, Found, Sought
-from singerlake.upkeep.erase.matcher_cache import Ready
+from singerlake.upkeep.erase.matcher_cache import Meant, Ready
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.upkeep.erase.traces import look_at_unfinished
 from singerlake.upkeep.file_count import NONE, Tally
@@ -116,6 +116,8 @@ def erase_messages(
         raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     if isinstance(meant, Condition) and not undeclared and (error := doubt(meant, loaded.manifest)) is not None:
         raise error
+    if isinstance(meant, Condition):
+        meant = as_declared(meant, loaded.manifest)
     commits: Commits[tuple[DataFile, Rewritten]] = Commits(context, loaded, who="singerlake erase")
     erasure = _Erasure(context, Ready(meant), who, engine or Threads(context.storage), progress, commits, committed)
     there = _Objects.of(context)

@@ -11,10 +11,10 @@ from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.singer_file import inflate
 from singerlake.storage.port import Storage
 from singerlake.upkeep.erase.attached import RowsOf, attached_to
-from singerlake.upkeep.erase.condition import OfRun
 from singerlake.upkeep.erase.match import Matcher
 from singerlake.upkeep.erase.matcher_cache import Ready
 from singerlake.upkeep.erase.members import read_gzip_members
+from singerlake.upkeep.erase.of_run import OfRun
 from singerlake.upkeep.scan.small_files import small_bodies
 from singerlake.upkeep.verify.findings import Finding
 

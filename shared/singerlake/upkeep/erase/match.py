@@ -7,19 +7,22 @@ it was told, is looked at line by line, with a parser that takes all that a lake
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
 
-from singerlake.attached.property_path import ABSENT, EACH, Step, member, values_at
+from singerlake.attached.property_path import ABSENT, EACH, Step, values_at
+from singerlake.clock import parse_timestamp
+from singerlake.conditions import Condition, Reading, Test, Value
 from singerlake.format.lines.messages import REFUSALS, one_a_line
 from singerlake.interpreter.recursion_limit import with_room
-from singerlake.upkeep.erase.condition import Condition, Test, Value
 
 _Tree = dict[str, Any]
 """What has to be decoded of an object: by name, what of the value, None for all of it."""
@@ -27,6 +30,13 @@ _Other = str | int | float | bool | list[Any] | None
 """What may stand where an object is looked for."""
 _NOT_A_FIELD = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
 """In a name: what msgspec takes in no field's."""
+
+_BEYOND = object()
+_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d(:\d\d(:\d\d(\.\d{1,6}0*)?)?)?([Zz]|[+-]\d\d(:?\d\d)?)?", re.ASCII)
+"""What a column of the type ``timestamp`` takes."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,7 @@ class RecordMatcher:
         for test in condition.tests:
             self._tests.append(_CompiledTest(test, first, record))
             first += test.entries
+        self._first = next((test for test in self._tests if test.likely), self._tests[0])
         shape = Any if record is None else record | _Other
         message = msgspec.defstruct("Message", [("type", Any, None), ("record", shape, None)], gc=False)
         # The nearest double may be that of another number, which must stay.
@@ -85,8 +96,8 @@ class RecordMatcher:
         found: list[int] = []
         entries: set[int] = set()
         messages = self._messages(lines)
-        for at in self._tests[0].candidates(messages):
-            if held := self._held(messages[at]):
+        for at in self._first.candidates(messages):
+            if (held := self._held(messages[at])) is not None:
                 found.append(at)
                 entries |= held
         return Matches(found, len(found), frozenset(entries))
@@ -109,15 +120,15 @@ class RecordMatcher:
             raise ValueError("not a JSON object")
         return Envelope(said.get("type"), said.get("record"))
 
-    def _held(self, message: Any) -> set[int]:
-        """The values that a record holds, if all tests hold for it; none if one does not."""
+    def _held(self, message: Any) -> set[int] | None:
+        """The values that a record holds, if all tests hold for it; None if one does not."""
         held: set[int] = set()
-        if message.type != "RECORD":
-            return held
+        if message.type != "RECORD" or not isinstance(message.record, (msgspec.Struct, dict)):
+            return None
         for test in self._tests:
             own = test.held(message.record)
-            if not own:
-                return set()
+            if own is None:
+                return None
             held |= own
         return held
 
@@ -133,55 +144,94 @@ class Envelope:
 class _CompiledTest:
     def __init__(self, test: Test, first: int, record: Any) -> None:
         """``first``: the number of the test's first entry. ``record``: the type that records are decoded to."""
-        self._path = test.path
-        self._texts: dict[str, int] = {}
-        self._numbers: dict[Decimal, int] = {}
-        self._booleans: dict[bool, int] = {}
-        self._again: dict[tuple[type, Value], set[int]] = {}
-        for value, entry in test.values:
-            if isinstance(value, bool):
-                known = self._booleans.setdefault(value, first + entry)
-            elif isinstance(value, str):
-                known = self._texts.setdefault(value, first + entry)
-            else:
-                known = self._numbers.setdefault(value, first + entry)
-            if known != first + entry:
-                # Of a million values few are there twice.
-                self._again.setdefault((type(value), value), set()).add(first + entry)
+        self._test = test
+        self._known: dict[type, dict[Any, int]] = {}
+        self._again: dict[tuple[type, Any], set[int]] = {}
+        for entry, alternatives in enumerate(test.values, first):
+            for value in alternatives:
+                kind, value = _literal(value, test.reading)
+                if self._known.setdefault(kind, {}).setdefault(value, entry) != entry:
+                    # Of a million values few are there twice.
+                    self._again.setdefault((kind, value), set()).add(entry)
         attributes = _attributes(record, test.path)
         self._value = attrgetter(attributes) if attributes else None
         # True is equal to 1: these only say which messages are worth a look.
-        self._likely = frozenset((*self._texts, *self._booleans, *self._numbers))
+        is_plain = test.is_among and not test.is_inverse and test.reading == "text"
+        self.likely = frozenset(value for known in self._known.values() for value in known) if is_plain else frozenset()
 
     def candidates(self, messages: Sequence[Any]) -> Iterable[int]:
         """The indexes of the messages that may be meant, found without a call for each of them, where the path leads to
         a value in all of them."""
-        if self._value is not None:
+        if self._value is not None and self.likely:
             try:
-                return [at for at, value in enumerate(map(self._value, messages)) if value in self._likely]
+                return [at for at, value in enumerate(map(self._value, messages)) if value in self.likely]
             except (AttributeError, TypeError):
                 pass
         return range(len(messages))
 
-    def held(self, record: Any) -> set[int]:
-        """The values that are found at the path in a record."""
+    def held(self, record: Any) -> set[int] | None:
+        """The entries that mean a value at the path in a record; None where the test holds for none of these."""
         held: set[int] = set()
-        for found in values_at(record, self._path, _member):
-            entry, value = self._entry(found)
-            if entry is not None:
-                held.add(entry)
-                held |= self._again.get((type(value), value), set()) if self._again else set()
-        return held
+        holds = False
+        for found in values_at(record, self._test.path, _member):
+            if self._test.operator == "null":
+                holds |= (found is None) is not self._test.negated
+            elif not self._test.is_among:
+                holds |= any(self._compares(kind, value) for kind, value in _forms(found, self._test.reading))
+            else:
+                forms = _forms(found, self._test.reading)
+                equal = [form for form in forms if form[1] in self._known.get(form[0], ())]
+                if self._test.is_inverse:
+                    # What is of another kind than all that is named is neither equal to it nor not.
+                    holds |= not equal and any(kind in self._known for kind, _ in forms)
+                elif equal:
+                    holds = True
+                    for kind, value in equal:
+                        held |= {self._known[kind][value], *self._again.get((kind, value), ())}
+        return held if holds else None
 
-    def _entry(self, value: Any) -> tuple[int | None, Value]:
-        """The first entry that means a value, and the value as the condition has it."""
-        if isinstance(value, bool):
-            return self._booleans.get(value), value
-        if isinstance(value, str):
-            return self._texts.get(value), value
-        if isinstance(value, (int, Decimal)):
-            return self._numbers.get(number := Decimal(value)), number
-        return None, ""
+    def _compares(self, kind: type, value: Any) -> bool:
+        if kind is str and self._test.reading != "text":
+            # In the order of characters 9 is behind 10, and one moment before itself in another zone.
+            return False
+        literal = next(iter(self._known.get(kind, ())), None)
+        return literal is not None and value == value and bool(_COMPARE[self._test.operator](value, literal))
+
+
+def _forms(value: Any, reading: Reading) -> Sequence[tuple[type, Any]]:
+    """As what a value of a record is compared: by its kind, and a text also as what it is declared to be."""
+    if isinstance(value, bool):
+        return ((bool, value),)
+    if isinstance(value, str):
+        read = _READ[reading](value) if reading in _READ else None
+        return ((str, value),) if read is None else ((str, value), (type(read), read))
+    return ((Decimal, Decimal(value)),) if isinstance(value, (int, float, Decimal)) else ()
+
+
+def _literal(value: Value, reading: Reading) -> tuple[type, Any]:
+    read = _READ[reading](value) if isinstance(value, str) and reading in ("time", "date") else None
+    return (type(value), value) if read is None else (type(read), read)
+
+
+def read_time(text: str) -> datetime | None:
+    """The moment that a text of a date-time is; None where a microsecond does not tell it from others."""
+    return parse_timestamp(text) if _TIME.fullmatch(text) else None
+
+
+def read_date(text: str) -> date | None:
+    """The day that a text of a date is."""
+    try:
+        return date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def read_number(text: str) -> Decimal | None:
+    """The number that a text of a decimal is."""
+    return Decimal(text) if _DECIMAL.fullmatch(text) else None
+
+
+_READ: dict[str, Callable[[str], Any]] = {"time": read_time, "date": read_date, "number": read_number}
 
 
 def _attributes(record: Any, path: Sequence[Step]) -> str | None:
@@ -217,17 +267,19 @@ def _struct(tree: _Tree) -> Any:
 
 
 def _member(value: Any, name: str) -> Any:
-    """The ``Member`` of decoded messages, too, which have only what was asked for."""
-    if not isinstance(value, msgspec.Struct):
-        return member(value, name)
-    field = getattr(type(value), "__names__").get(name)  # noqa: B009
-    return ABSENT if field is None else getattr(value, field)
+    """The ``Member`` of decoded messages, which have only what was asked for. What an object does not have is null, as
+    in a table; what is no object has nothing."""
+    if isinstance(value, msgspec.Struct):
+        return getattr(value, getattr(type(value), "__names__")[name])  # noqa: B009
+    if isinstance(value, dict):
+        return value.get(name)
+    return None if value is None else ABSENT
 
 
-def _exact(written: str) -> Decimal | None:
-    """The number that a JSON number is; None for one with an exponent beyond all that a condition can name."""
+def _exact(written: str) -> Any:
+    """The number that a JSON number is; ``_BEYOND`` for one with an exponent beyond all that a condition can name."""
     try:
         return Decimal(written)
     except InvalidOperation:
         digits = written.lower().partition("e")[0]
-        return None if digits.strip("-0.") else Decimal(0)
+        return _BEYOND if digits.strip("-0.") else Decimal(0)

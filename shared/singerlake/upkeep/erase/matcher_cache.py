@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 from hashlib import sha256
 
-from singerlake.upkeep.erase.condition import Meant, OfRun
+from singerlake.conditions import Condition
 from singerlake.upkeep.erase.match import Matcher, RecordMatcher
-from singerlake.upkeep.erase.of_run import RunMatcher
+from singerlake.upkeep.erase.of_run import OfRun, RunMatcher
 
 _KEPT = 4
+Meant = Condition | OfRun
+"""What is to be erased."""
 
 
 class Ready:

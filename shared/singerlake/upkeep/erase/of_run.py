@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 from singerlake.format.extra_fields import FileHeader, Provenance, own_words
 from singerlake.format.lines.holes import HOLE
@@ -10,6 +11,13 @@ from singerlake.format.lines.messages import is_record_line, is_schema_line, mes
 from singerlake.upkeep.erase.match import Matches
 
 _OTHERS = (b'"SCHEMA"', b'"ACTIVATE_VERSION"', HOLE)
+
+
+@dataclass(frozen=True, slots=True)
+class OfRun:
+    """All messages that the run with that id brought, ACTIVATE_VERSION messages too."""
+
+    run: str
 
 
 class RunMatcher:

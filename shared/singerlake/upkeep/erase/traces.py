@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 
+from singerlake.conditions import Condition
 from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Entry, Storage
 from singerlake.upkeep.erase.attached import LeftObject, left_objects, unfinished_objects
-from singerlake.upkeep.erase.condition import Meant
+from singerlake.upkeep.erase.declared import as_declared
 from singerlake.upkeep.erase.find import FindMessages, Found, Sought
-from singerlake.upkeep.erase.matcher_cache import Ready
+from singerlake.upkeep.erase.matcher_cache import Meant, Ready
 from singerlake.upkeep.verify.findings import Finding
 from singerlake.work.engine import Engine
 
@@ -35,6 +36,8 @@ def find_traces(
                 yield Sought(entry.key, entry.size)
 
     objects = sought()
+    if isinstance(meant, Condition) and (declared := _state(state)) is not None:
+        meant = as_declared(meant, declared)
     ready = Ready(meant)
     for item, found in engine(FindMessages(ready), objects):
         if found.records:

@@ -7,10 +7,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from singerlake.conditions import Condition
 from singerlake.errors import LakeError, SingerlakeError
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.upkeep.context import LakeContext
-from singerlake.upkeep.erase.condition import Condition
 from singerlake.upkeep.erase.declared import doubt
 from singerlake.upkeep.erase.traces import find_traces
 from singerlake.upkeep.expire.policy import odd_rules

@@ -74,7 +74,7 @@ def test_what_expired_is_an_error_that_says_what_is_left(run: Run, lake: Lake) -
         ([*FLIGHTS, "--from-offset", "-1"], "--from-offset"),
         ([*FLIGHTS, "--every", "5s"], "--follow"),
         ([*FLIGHTS, "-f", "--every", "0s"], "1s at least"),
-        ([*FLIGHTS, "-f", "--every", "soon"], "not a duration"),
+        ([*FLIGHTS, "-f", "--every", "soon"], "not a valid duration; write 90s, 30m, 12h or 7d"),
     ],
 )
 def test_wrong_usage_is_said(run: Run, lake: Lake, arguments: list[str], says: str) -> None:

@@ -173,6 +173,33 @@ def test_a_damaged_file_is_reported_and_the_others_are_done(run: Run, lake: Lake
     assert "broken: " in result.stdout
 
 
+AT = {"properties": {"id": {"type": "integer"}, "at": {"type": ["null", "string"], "format": "date-time"}}}
+TIMES = ["2019-12-31T23:30:00-02:00", "2020-01-01T00:30:00+01:00", "2019-12-31 23:59:59.999999Z", "unknown", None]
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("at < '2020-01-01T00:00:00Z'", [0, 3, 4]),
+        ("at = '2019-12-31T23:30:00Z'", [0, 2, 3, 4]),
+        ("at not in ('2019-12-31T23:30:00Z', 'unknown')", [1, 3, 4]),
+        ("at is null", [0, 1, 2, 3]),
+        ("id >= 1 and id != 3", [0, 3]),
+    ],
+)
+def test_times_are_compared_as_moments_and_nothing_else_is_erased(
+    run: Run, lake: Lake, root: Path, where: str, left: list[int]
+) -> None:
+    records = [{"id": number, "at": at} for number, at in enumerate(TIMES)]
+    build_stream(lake, "crm", "visits", AT, records, key_properties=("id",))
+    command = ("--tap", "crm", "--stream", "visits")
+    assert run("erase", root, *command, "--where", where, "--delete", "--now").exit_code == 0
+    assert ids(lake, "visits") == left
+    assert run("verify", root, *command, "--erased", where).exit_code == 0
+    refused = run("erase", root, *command, "--where", "at < '2020'")
+    assert (refused.exit_code, "write a time as '2026-01-31T00:00:00Z'" in refused.stderr) == (2, True)
+
+
 def test_only_the_named_stream_is_touched(run: Run, lake: Lake, root: Path) -> None:
     people(lake, "others")
     erase(run, root, "--delete")

@@ -109,8 +109,8 @@ def test_an_empty_name_is_not_that_of_all_other_streams(run: Run, lake: Lake, ro
         ({}, "everything is kept for ever"),
         ({"keep_versions": 0}, "everything is kept for ever"),
         ({"keep_versions": -1, "older_than": "9d"}, "what is older than 9d expires"),
-        ({"older_than": "-1d"}, "not collected, since '-1d' is no age"),
-        ({"older_than": "\x1b[31m", "keep_versions": 1}, r"not collected, since '\x1b[31m' is no age"),
+        ({"older_than": "-1d"}, "not collected, since '-1d' is not a valid age"),
+        ({"older_than": "\x1b[31m", "keep_versions": 1}, r"not collected, since '\x1b[31m' is not a valid age"),
     ],
 )
 def test_a_rule_that_a_hand_wrote_is_shown_as_a_collector_takes_it(

@@ -12,10 +12,13 @@ from singerlake.cli.erasing import failure, told
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option, with_lake
 from singerlake.cli.output import json_of, progress, say, say_findings, say_json
+from singerlake.conditions import parse_where
 from singerlake.lake import Lake
-from singerlake.upkeep.erase.where import parse_where
 
-WHERE = 'Which records: "email = \'a@b.c\'", "user.id in (1, 2)", "id in @FILE" with a value on each line.'
+WHERE = (
+    'Which records: "email = \'a@b.c\'", "user.id in (1, 2)", "at < \'2020-01-01T00:00:00Z\'", "id in @FILE" with a '
+    "value on each line."
+)
 
 
 @click.command(short_help="Erase records that a condition means; gc deletes the files that held them.")

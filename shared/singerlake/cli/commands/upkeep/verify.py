@@ -14,9 +14,9 @@ from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.journals import journal_option, left_out, part
 from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, files, progress, say, say_findings, say_json, shown, size
+from singerlake.conditions import parse_where
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
-from singerlake.upkeep.erase.where import parse_where
 from singerlake.upkeep.file_count import Tally
 from singerlake.upkeep.verify.findings import KINDS
 from singerlake.upkeep.verify.verify_lake import VerifyResult

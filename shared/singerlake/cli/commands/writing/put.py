@@ -14,10 +14,9 @@ from typing import Any
 
 import click
 
-from singerlake.attached.objects import free_copy
+from singerlake.attached.keep import Keeper
 from singerlake.attached.put.data_file import CONTENT, RECORDS, SCHEMA, write_data_file
-from singerlake.attached.put.find import FoundFile, find_files
-from singerlake.attached.put.keep import Keeper, Kept
+from singerlake.attached.put.files import FoundFile, PutFile, Putter, find_files
 from singerlake.cli.options import json_option, quiet_option, settings_in, variable, with_settings
 from singerlake.cli.output import counted, progress, say, say_json, shown, size
 from singerlake.clock import timestamp
@@ -125,14 +124,13 @@ class _Job:
                 tap=self.tap,
                 stream=self.stream,
             )
-        prefix = layout.stream_prefix(self.tap, self.stream)
-        keeper = Keeper(self.lake.storage, prefix, folder, self.lake.clock, self.lake.ids)
+        keeper = Keeper(self.lake.storage, self.lake.clock)
+        putter = Putter(keeper, self.tap, self.stream, folder, self.lake.ids)
         try:
             left = len(found)
             for part in _parts(found, RECORDS):
                 left -= len(part)
-                copy_of = partial(free_copy, manifest)
-                kept = list(self._kept(keeper, part, copy_of, bar))
+                kept = list(self._kept(putter, part, manifest, bar))
                 manifest = self._commit(writer, folder, version, kept, "running" if left else "finished")
         except BaseException as error:
             if self._status == "running":
@@ -142,12 +140,14 @@ class _Job:
         writer.finish()
         self.lake.announce(manifest)
 
-    def _kept(self, keeper: Keeper, part: Sequence[FoundFile], copy_of: Any, bar: Progress) -> Iterator[Kept]:
-        for kept in in_parallel(lambda file: keeper.keep(file, copy_of), part, threads=self.threads):
+    def _kept(self, putter: Putter, part: Sequence[FoundFile], manifest: Manifest, bar: Progress) -> Iterator[PutFile]:
+        for kept in in_parallel(lambda file: putter.put(file, lambda: manifest), part, threads=self.threads):
             bar.advance(kept.bytes)
             yield kept
 
-    def _commit(self, writer: StreamWriter, folder: Path, version: str, kept: Sequence[Kept], status: str) -> Manifest:
+    def _commit(
+        self, writer: StreamWriter, folder: Path, version: str, kept: Sequence[PutFile], status: str
+    ) -> Manifest:
         self.data_files += 1
         now = self.lake.clock.now()
         header = FileHeader(

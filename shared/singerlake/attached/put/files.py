@@ -1,14 +1,41 @@
-"""Which files a person means who names files and folders, checked before anything is read."""
+"""Files that a person names, and folders of them: checked before anything is read, then read, and kept as objects."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from singerlake.errors import AccessDeniedError, SettingError
+from singerlake.attached.fetch import Fetched, read_whole
+from singerlake.attached.keep import Keeper
+from singerlake.attached.sources.local import FileStream
+from singerlake.attached.sources.source import Deadline, Source
+from singerlake.clock import IdSource
+from singerlake.errors import (
+    AccessDeniedError,
+    ChangedFileError,
+    SettingError,
+    SingerlakeError,
+    StorageUnavailableError,
+    UnreadableSourceError,
+)
+from singerlake.format.state.model import Manifest
+
+IN_MEMORY = 4 << 20
+"""Most bytes of a file that is held in memory: one request writes it, if it is not there."""
+_HOW = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+    # What became a FIFO since it was found must not be waited for.
+    | getattr(os, "O_NONBLOCK", 0)
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -27,6 +54,21 @@ class FoundFile:
     path: str
     name: str
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutFile:
+    """A file whose bytes are an object. ``copy`` is the object's; ``new``: it was not there before. ``modified`` is the
+    file's own time, ``extracted`` when it was read."""
+
+    name: str
+    bytes: int
+    sha256: str
+    media_type: str
+    copy: int
+    modified: datetime
+    extracted: datetime
+    new: bool
 
 
 def find_files(given: Sequence[str], *, recursive: bool, lake: str | None) -> list[FoundFile]:
@@ -114,7 +156,7 @@ def _status(path: str) -> os.stat_result:
 
 
 def _file(path: str, name: str, status: os.stat_result) -> FoundFile:
-    require_regular(path, status)
+    _require_regular(path, status)
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -124,8 +166,7 @@ def _file(path: str, name: str, status: os.stat_result) -> FoundFile:
     return FoundFile(path, name, status.st_size)
 
 
-def require_regular(path: str, status: os.stat_result) -> None:
-    """Raise ``SettingError`` for what is no regular file."""
+def _require_regular(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file")
         raise SettingError(f"this is {kind}", hint="name a regular file, with its content on a disk", file=path)
@@ -135,3 +176,81 @@ def _unreadable(path: str, error: OSError) -> AccessDeniedError | SettingError:
     if isinstance(error, PermissionError):
         return AccessDeniedError("this cannot be read", hint="check the permissions of it and its folder", file=path)
     return SettingError(f"this cannot be read: {(error.strerror or '').lower()}", hint="check it", file=path)
+
+
+@dataclass(frozen=True)
+class Putter:
+    """Reads files and keeps their bytes as objects of a stream. Larger ones pass through ``folder``, so that the bytes
+    that are sent are those that were summed up, whatever becomes of the file. For several threads at once."""
+
+    keeper: Keeper
+    tap: str
+    stream: str
+    folder: Path
+    ids: IdSource
+
+    def put(self, file: FoundFile, state: Callable[[], Manifest]) -> PutFile:
+        """See to it that the lake has the file's bytes. ``state`` is what the stream's writer knows by now.
+
+        Raises ``ChangedFileError`` where the file changed while it was read, ``AccessDeniedError``, ``SettingError``
+        and ``StorageUnavailableError`` where it cannot be read, and what storage and spool raise.
+        """
+        now = self.keeper.clock.now()
+        fetched, modified = self._read(file)
+        try:
+            kept = self.keeper.keep(self.tap, self.stream, fetched, state)
+        finally:
+            fetched.drop()
+        return PutFile(
+            file.name, fetched.size, fetched.sha256, fetched.media_type, kept.copy, _moment(modified), now, kept.new
+        )
+
+    def _read(self, file: FoundFile) -> tuple[Fetched, int]:
+        """The file, and when it was modified, in nanoseconds."""
+        deadline = Deadline(self.keeper.clock, float("inf"))
+        try:
+            with closing(_opened(file)) as stream:
+                source = Source(stream, os.fstat(stream.fileno()).st_size, file.name)
+                fetched = read_whole(source, deadline, lambda: self.folder / self.ids(), in_memory=IN_MEMORY)
+                return fetched, stream.modified
+        except UnreadableSourceError as error:
+            raise _changed(file) if error.passing else _broken(file, error.__cause__) from error
+
+
+def _opened(file: FoundFile) -> FileStream:
+    try:
+        descriptor = os.open(file.path, _HOW)
+    except OSError as error:
+        raise _broken(file, error) from error
+    try:
+        status = os.fstat(descriptor)
+        _require_regular(file.path, status)
+        return FileStream(descriptor, status.st_mtime_ns)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _changed(file: FoundFile) -> ChangedFileError:
+    return ChangedFileError(
+        "the file changed while it was read",
+        hint="put it again when nothing writes to it; its record was not kept",
+        file=file.path,
+    )
+
+
+def _broken(file: FoundFile, error: BaseException | None) -> SingerlakeError:
+    if isinstance(error, PermissionError):
+        return AccessDeniedError("this file cannot be read", hint="check its permissions", file=file.path)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return _changed(file)
+    reason = (getattr(error, "strerror", None) or str(error)).lower()
+    return StorageUnavailableError(f"this file cannot be read: {reason}", hint="check its disk", file=file.path)
+
+
+def _moment(nanoseconds: int) -> datetime:
+    """A file's time, the nearest one where the years 1 to 9999 do not hold it."""
+    try:
+        return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+    except OverflowError:
+        return (datetime.max if nanoseconds > 0 else datetime.min).replace(tzinfo=UTC)
