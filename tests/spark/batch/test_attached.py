@@ -68,7 +68,7 @@ ALL = sorted(
 def test_each_row_has_the_files_of_its_record(load: Load) -> None:
     found = load(partition_bytes=1)
     assert found.schema[FILES].dataType.simpleString() == KIND
-    assert found.columns == ["id", "photo", FILES, "_rescued_data"]
+    assert found.columns == ["id", "n", "photo", FILES, "_rescued_data"]
     assert sorted(sums(found), key=str) == ALL
     assert found.where(f"{FILES} IS NULL OR exists({FILES}, file -> file IS NULL)").count() == 0
     assert [len(row[FILES]) for row in found.orderBy("id").collect()] == list(map(len, ATTACHED))
@@ -77,7 +77,7 @@ def test_each_row_has_the_files_of_its_record(load: Load) -> None:
 @pytest.mark.parametrize("files", [None, "false"])
 def test_without_the_option_nothing_is_added(spark: SparkSession, lake: Lake, files: str | None) -> None:
     given = {"path": lake.storage.url, "tap": "t", "stream": "s", **({"files": files} if files else {})}
-    assert spark.read.format("singerlake").options(**given).load().columns == ["id", "photo", "_rescued_data"]
+    assert spark.read.format("singerlake").options(**given).load().columns == ["id", "n", "photo", "_rescued_data"]
 
 
 @pytest.mark.skipif(not hasattr(filters.DataSourceReader, "pushFilters"), reason="this Spark pushes no filters")
