@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from singerlake.adapters import open_storage
+from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.parallel import THREADS
@@ -47,8 +48,10 @@ def reader(
     no answer is needed before the last one. Raises ``SettingError`` where it cannot be had."""
     url = lake.storage.url
     if engine == "spark":
-        from singerlake.spark.tasks import ALL_AT_ONCE, spark_tasks
-
+        try:
+            from singerlake.spark.tasks import ALL_AT_ONCE, spark_tasks
+        except ImportError as error:
+            raise SettingError("--engine spark needs pyspark", hint="run: pip install 'singerlake[spark]'") from error
         groups = ALL_AT_ONCE if at_once else None
         return spark_tasks(url, lake.settings, master=master, remote=remote, groups_per_core=groups)
     if engine == "processes":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from singerlake.errors import SettingError, SingerlakeError
+from singerlake.errors import SingerlakeError
 from singerlake.spark.tables.sql import SparkSql
 from singerlake.spark.worker_storage import worker_storage
 from singerlake.work.engine import Answer, Item, Task, answers
@@ -101,12 +101,10 @@ def spark_tasks(
     groups_per_core: int | None = None,
 ) -> Iterator[SparkTasks]:
     """The engine on the session that is active, or on a new one which ends with the block: of the Spark at ``master``,
-    of the Connect server at ``remote``, or as the environment configures it. Raises ``SettingError`` where pyspark is
-    missing, and where a Java is needed and there is none."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise SettingError("--engine spark needs pyspark", hint="run: pip install 'singerlake[spark]'") from error
+    of the Connect server at ``remote``, or as the environment configures it. Raises ``SettingError`` where a Java is
+    needed and there is none."""
+    from pyspark.sql import SparkSession
+
     from singerlake.spark.java import ensure_java
 
     active = SparkSession.getActiveSession()
