@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
@@ -30,7 +30,8 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Slice, offset_left, slices
 from singerlake.lock_file import LockSettings
 from singerlake.newest import StateReader, kind_of
-from singerlake.singer_file import Block, read_blocks
+from singerlake.reading.slices import read_slice
+from singerlake.singer_file import Block
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
 from singerlake.stores.writing.writer import StreamWriter
@@ -122,35 +123,10 @@ class LakeStream:
             )
         return made.manifest
 
-    def read(
-        self,
-        part: Slice,
-        *,
-        blocks: Callable[..., Iterator[Block]] = read_blocks,
-        stored: BinaryIO | None = None,
-    ) -> Iterator[Block]:
+    def read(self, part: Slice) -> Iterator[Block]:
         """The messages of one slice in blocks of whole lines, without holes; a slice that begins or ends inside a
-        member does so exactly there. ``blocks`` is what makes blocks of stored bytes, ``stored`` gives those that the
-        slice is read from, and is closed; None: they are asked of storage. Raises ``MissingFileError``,
-        ``BrokenFileError``."""
-        file, member = part.file, part.member
-        key = self.prefix + file.path
-        start = file.members[member][0] if member else 0
-        first = file.offset + part.skip
-        last = file.end if part.stop is None else file.offset + part.stop
-        with stored or self.lake.storage.open(key, start, part.stored_end) as stream:
-            for block in blocks(stream, file, member=member, until=part.until, key=key):
-                skip = max(0, first - block.offset)
-                if skip >= block.messages:
-                    continue
-                wanted = block.after(skip) if skip else block
-                if wanted.offset >= last:
-                    return
-                if wanted.offset + wanted.messages > last:
-                    wanted = wanted.first(last - wanted.offset)
-                kept = wanted.without_holes() if file.erased else wanted
-                if kept is not None:
-                    yield kept
+        member does so exactly there. Raises ``MissingFileError``, ``BrokenFileError``."""
+        return read_slice(self.lake.storage, self.prefix, part)
 
     def follow(
         self,

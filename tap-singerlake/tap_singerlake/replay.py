@@ -8,7 +8,7 @@ from singerlake.format.lines.messages import is_record_line
 from singerlake.format.newlines import end_of
 from singerlake.format.state.bookmark import Bookmark
 from tap_singerlake.passthrough import Conversion
-from tap_singerlake.reading.reader import FileEnd, MessageBlock, SchemaLine
+from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 
 
 class Replay:

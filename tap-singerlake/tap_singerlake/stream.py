@@ -19,6 +19,7 @@ from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import resolve_version
 from singerlake.stream import LakeStream
 from singerlake.upkeep.scan.schema_line import schema_before
+from singerlake.work.ahead import ahead
 from tap_singerlake import settings
 from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
@@ -29,8 +30,7 @@ from tap_singerlake.files.copies import FileCopies, Noting
 from tap_singerlake.files.destination import Destination
 from tap_singerlake.mapped import Mapped, register
 from tap_singerlake.passthrough import Conversion, Passthrough, Sequenced
-from tap_singerlake.reading.ahead import ahead
-from tap_singerlake.reading.reader import MessageBlock, Reader, size_of
+from tap_singerlake.reader import MessageBlock, Reader, size_of
 from tap_singerlake.replay import Replay
 
 

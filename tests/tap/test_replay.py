@@ -12,7 +12,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import Block
 from tap_singerlake.catalog.catalog import Overrides
 from tap_singerlake.passthrough import Passthrough
-from tap_singerlake.reading.reader import FileEnd, MessageBlock, SchemaLine
+from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 from tap_singerlake.replay import Replay
 
 SCHEMA = b'{"type":"SCHEMA","stream":"s","schema":{"properties":{}},"key_properties":[]}\n'

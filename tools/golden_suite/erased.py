@@ -192,8 +192,9 @@ def merge_with_an_erasure_that_came_too_late(maker: Maker) -> dict[str, Any]:
     changes = (ReplaceFiles(old=(first.id, second.id), new=(joined,)), EraseFiles(old=(first.id,), new=(hidden,)))
     commits = []
     for change in changes:
+        store = maker.store()
         transaction = Transaction(id=maker.ids(), at=maker.now(), change=change)
-        commits.append(submit_transaction(maker.store(), base, transaction, clock=maker.clock))
+        commits.append(submit_transaction(store, base, transaction, clock=maker.clock))
         maker.clock.sleep(0.01)
     assert all(commit.outcome is None for commit in commits)
     outcomes = [maker.settled(commit, base) for commit in commits]

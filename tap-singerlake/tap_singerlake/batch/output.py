@@ -22,12 +22,12 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.spools import Spools
 from singerlake.storage.port import Storage
 from singerlake.upkeep.gc.batch_files import BatchNames
+from singerlake.work.ahead import begun
 from tap_singerlake.batch.files import Encoder, encoder
 from tap_singerlake.batch.settings import BatchConfig
 from tap_singerlake.batch.worker import Worker
 from tap_singerlake.error_settings import place_of, spool_error
 from tap_singerlake.output import encode
-from tap_singerlake.reading.ahead import begun
 
 _ROOM = 16 << 20
 """Bytes of messages that may wait to be cut, and of records that may wait to be encoded."""

@@ -19,10 +19,10 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.spools import Spools
 from singerlake.stream import LakeStream
+from singerlake.work.ahead import together
 from tap_singerlake.error_settings import spool_error
 from tap_singerlake.files.destination import Destination
 from tap_singerlake.passthrough import Conversion
-from tap_singerlake.reading.ahead import together
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from singerlake.errors import BrokenFileError, LineageChangedError, MissingFileE
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.selection import Slice
 from singerlake.lake import Lake
+from singerlake.reading import members, ranges
 from singerlake.storage.local.storage import LocalStorage
-from tap_singerlake.reading import members, ranges
-from tap_singerlake.reading.reader import FileEnd, MessageBlock, Reader, SchemaLine
+from tap_singerlake.reader import FileEnd, MessageBlock, Reader, SchemaLine
 from tests.atomic.lakes import SCHEMA, numbers
 from tests.everywhere.erasing import erase, vacuum
 from tests.lakes import build_stream

@@ -9,15 +9,14 @@ from singerlake.errors import BrokenFileError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
-from singerlake.singer_file import read_blocks
-from tap_singerlake.reading import members, ranges
-from tap_singerlake.reading.members import read_members
-from tap_singerlake.reading.reader import FileEnd, MessageBlock, Reader
+from singerlake.reading import members, ranges
+from singerlake.reading.slices import read_slice, read_slice_by_members
+from tap_singerlake.reader import FileEnd, MessageBlock, Reader
 from tests.everywhere.erasing import erase, holes_of, ids_in, vacuum
 from tests.lakes import activate_version_line, build_stream
 from tests.storage.memory import MemoryStorage
-from tests.tap.reading.test_reader import FarStorage
 from tests.tap.runs import V1, V2
+from tests.tap.test_reader import FarStorage
 
 ACTIVATED = 14
 GONE = [0, 2, 3, 8, 9, 10, 11, 12, 13, *range(20, 30), 31, 39]
@@ -75,11 +74,16 @@ def test_what_is_left_comes_from_every_offset(erased, way, monkeypatch):
 
 def test_both_ways_of_reading_members_give_the_same(erased):
     stream = erased.stream("tap-a", "s")
+    storage = stream.lake.storage
     for first in range(41):
         for part in select(stream.snapshot(), offset=first):
             by = [
-                [(block.offsets[at], line) for block in stream.read(part, blocks=way) for at, line in lines_of(block)]
-                for way in (read_blocks, read_members)
+                [
+                    (block.offsets[at], line)
+                    for block in way(storage, stream.prefix, part)
+                    for at, line in lines_of(block)
+                ]
+                for way in (read_slice, read_slice_by_members)
             ]
             assert by[0] == by[1]
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from singerlake.errors import BrokenFileError
 from singerlake.format.extra_fields import Provenance, empty_member
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.reading import members
+from singerlake.reading.members import read_members, verified
 from singerlake.singer_file import Block, compress_member, read_blocks
-from tap_singerlake.reading import members
-from tap_singerlake.reading.members import read_members, verified
 
 SCHEMA = b'{"type":"SCHEMA","stream":"s","schema":{"properties":{}}}\n'
 LINES = (

@@ -15,14 +15,14 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
+from singerlake.reading.ranges import Ranges
+from singerlake.reading.slices import read_slice_by_members
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 from singerlake.upkeep.scan.schema_line import schema_line
 from tap_singerlake.catalog.columns import met
 from tap_singerlake.catalog.joined import joined
 from tap_singerlake.extent.start_offset import start_offset
-from tap_singerlake.reading.members import read_members
-from tap_singerlake.reading.ranges import Ranges
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class Reader:
                 yield SchemaLine(
                     self._joined[0] if self._joined else schema_line(storage, self.stream.prefix, file, head)
                 )
-                for block in self.stream.read(part, blocks=read_members, stored=stored):
+                for block in read_slice_by_members(storage, self.stream.prefix, part, stored):
                     messages = MessageBlock(block, file, manifest.lineage)
                     self.position = messages.bookmark(block.messages)
                     yield messages

@@ -15,10 +15,10 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
+from singerlake.reading import ranges
+from singerlake.reading.members import verified
 from singerlake.singer_file import Block
-from tap_singerlake.reading import ranges
-from tap_singerlake.reading.members import verified
-from tap_singerlake.reading.reader import FileEnd, MessageBlock, Reader, SchemaLine
+from tap_singerlake.reader import FileEnd, MessageBlock, Reader, SchemaLine
 from tests.lakes import build_stream, record_line
 from tests.storage.memory import MemoryStorage, Step
 from tests.tap.runs import V1, V2

@@ -8,7 +8,7 @@ from typing import BinaryIO, cast
 
 from singerlake.format.state.selection import Slice
 from singerlake.storage.port import Storage
-from tap_singerlake.reading.ahead import together
+from singerlake.work.ahead import together
 
 RANGE = 4 << 20
 """Bytes of a range, and of the largest file that is read in one request, its SCHEMA message included."""

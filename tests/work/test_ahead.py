@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tap_singerlake.reading.ahead import ahead, together
+from singerlake.work.ahead import ahead, together
 
 
 def taken(items: Generator[int, None, None], *, room: int = 3) -> Iterator[int]:
