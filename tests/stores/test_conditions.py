@@ -14,6 +14,7 @@ from singerlake.storage.port import Capabilities, Refused, Written
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.port import Loaded
 from singerlake.stores.publish import publish_manifest
+from singerlake.stores.segments.objects import SegmentObjects
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import MemoryStorage, Step
@@ -95,10 +96,10 @@ def test_a_publication_does_not_overwrite_a_newer_one_for_a_probe_that_was_wrong
     place.storage.delete(KEY)
 
     def other() -> Iterator[object]:
-        yield publish_manifest(place.storage, KEY, new)
+        yield publish_manifest(SegmentObjects(place.storage, "t", "s"), new)
 
     interrupt(place.storage, other())
-    publish_manifest(place.storage, KEY, old)
+    publish_manifest(SegmentObjects(place.storage, "t", "s"), old)
     stored = place.storage.get(KEY)
     assert stored is not None
     assert b'"number":%d' % new.transaction.number in stored.body

@@ -13,6 +13,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.stores import publish
 from singerlake.stores.publish import publish_manifest, published
 from singerlake.stores.segments import stored
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import names_of
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, born, done, new_file
@@ -44,38 +45,38 @@ def states(name: str = 'q"\\\u2028') -> list[Manifest]:
 def test_it_goes_forward_only(storage: MemoryStorage) -> None:
     one, two, three = states()
     for state, expected in ((one, one), (three, three), (two, three), (three, three)):
-        publish_manifest(storage, KEY, state)
+        publish_manifest(SegmentObjects(storage, "t", "s"), state)
         assert there(storage) == expected
 
 
 def test_a_newer_state_that_comes_meanwhile_stays(storage: MemoryStorage) -> None:
     one, two, three = states()
-    publish_manifest(storage, KEY, one)
+    publish_manifest(SegmentObjects(storage, "t", "s"), one)
     waiting = [three]
 
     def other(step: Step) -> None:
         if step.operation == "put" and not step.done and waiting:
-            publish_manifest(storage, KEY, waiting.pop())
+            publish_manifest(SegmentObjects(storage, "t", "s"), waiting.pop())
 
     storage.hook = other
-    publish_manifest(storage, KEY, two)
+    publish_manifest(SegmentObjects(storage, "t", "s"), two)
     assert there(storage) == three
 
 
 @pytest.mark.parametrize("change", [{"tap": "other"}, {"stream": "other"}, {"store": "other"}])
 def test_what_is_another_s_is_not_replaced(storage: MemoryStorage, change: dict[str, str]) -> None:
     one, two, _ = states()
-    publish_manifest(storage, KEY, msgspec.structs.replace(one, **change))
+    publish_manifest(SegmentObjects(storage, "t", "s"), msgspec.structs.replace(one, **change))
     before = there(storage)
     with pytest.raises(ForeignManifestError):
-        publish_manifest(storage, KEY, two)
+        publish_manifest(SegmentObjects(storage, "t", "s"), two)
     assert there(storage) == before
 
 
 def test_a_closed_state_gives_way_to_its_successor(storage: MemoryStorage) -> None:
     one, two, _ = states()
-    publish_manifest(storage, KEY, msgspec.structs.replace(one, store="before", closed=two.store))
-    publish_manifest(storage, KEY, two)
+    publish_manifest(SegmentObjects(storage, "t", "s"), msgspec.structs.replace(one, store="before", closed=two.store))
+    publish_manifest(SegmentObjects(storage, "t", "s"), two)
     assert there(storage) == two
 
 
@@ -85,10 +86,10 @@ def test_of_a_large_one_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(publish, "_SOME", 0)
     storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
     one, two, _ = (msgspec.structs.replace(state, format=format) for state in states())
-    publish_manifest(storage, KEY, one)
+    publish_manifest(SegmentObjects(storage, "t", "s"), one)
     asked: list[str] = []
     storage.hook = lambda step: asked.append(step.operation)
-    publish_manifest(storage, KEY, two)
+    publish_manifest(SegmentObjects(storage, "t", "s"), two)
     there = published(storage, KEY)
     assert there is not None
     assert (there.store, there.number) == (two.store, two.transaction.number)
@@ -101,11 +102,11 @@ def test_a_large_head_is_read_for_its_segments_alone_which_are_named_again(monke
     monkeypatch.setattr(publish, "_SOME", 0)
     storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
     _, one, two = states("s")
-    publish_manifest(storage, KEY, one)
+    publish_manifest(SegmentObjects(storage, "t", "s"), one)
     before = names_of(storage, KEY)
     assert before
     monkeypatch.setattr(publish, "read_manifest", lambda *_, **__: pytest.fail("another state was made"))
-    publish_manifest(storage, KEY, two)
+    publish_manifest(SegmentObjects(storage, "t", "s"), two)
     after = names_of(storage, KEY)
     assert after[: len(before)] == before
     assert len(after) == len(two.files) > len(before)
@@ -118,4 +119,4 @@ def test_of_a_newer_format_nothing_is_taken_from_the_beginning() -> None:
     with pytest.raises(UnsupportedFormatError):
         published(storage, KEY)
     with pytest.raises(UnsupportedFormatError):
-        publish_manifest(storage, KEY, two)
+        publish_manifest(SegmentObjects(storage, "t", "s"), two)

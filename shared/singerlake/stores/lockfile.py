@@ -18,6 +18,7 @@ from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Written
 from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.publish import refuse_foreign
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import in_new_segments, to_stored
 from singerlake.stores.shared_states import note, read_manifest
 
@@ -33,6 +34,7 @@ class LockfileStore:
 
     def __init__(self, storage: Storage, tap: str, stream: str, *, lake_id: str | None = None) -> None:
         self._storage = storage
+        self.segments = SegmentObjects(storage, tap, stream)
         self._lake_id = lake_id
         self._tap = tap
         self._stream = stream
@@ -68,9 +70,9 @@ class LockfileStore:
     def create(self, manifest: Manifest) -> Loaded:
         """Birth. Of several writers' first states one stays, and all continue from it."""
         manifest = in_lake(manifest, self._lake_id)
-        manifest = in_new_segments(self._storage, manifest)
+        manifest = in_new_segments(self.segments, manifest)
         note(manifest)
-        manifest, body = to_stored(self._storage, manifest, manifest.files.segments)
+        manifest, body = to_stored(self.segments, manifest, manifest.files.segments)
         born = put_on_condition(self._storage, self._key, body, etag=None)
         if isinstance(born, Written) and not self.exclusive:
             return Loaded(manifest, born.etag)
@@ -104,9 +106,9 @@ class LockfileStore:
             return after
         usable = base.manifest.files.segments
         if isinstance(transaction.change, Rebase):
-            after = in_new_segments(self._storage, after)
+            after = in_new_segments(self.segments, after)
             usable = (*usable, *after.files.segments)
-        after, body = to_stored(self._storage, after, usable)
+        after, body = to_stored(self.segments, after, usable)
         outcome = put_on_condition(self._storage, self._key, body, etag=base.mark)
         if isinstance(outcome, Refused):
             return Outdated()

@@ -29,8 +29,8 @@ from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.publish import publish_manifest, published, refuse_foreign
-from singerlake.stores.segments.copies import SegmentCopies
 from singerlake.stores.segments.new_state import for_log, opened
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import with_source
 from singerlake.stores.shared_states import read_manifest
 from singerlake.stores.snapshots import Snapshots, SnapshotSettings
@@ -93,8 +93,7 @@ class TransactionLog(Protocol):
 
 
 class NumberedStore:
-    """A manifest store over a ``TransactionLog``. ``copies`` are those of the segments of its snapshots, and are asked
-    for files."""
+    """A manifest store over a ``TransactionLog``. ``segments`` are those of its states; None: on storage alone."""
 
     def __init__(
         self,
@@ -104,10 +103,10 @@ class NumberedStore:
         *,
         lake_id: str | None = None,
         snapshots: SnapshotSettings | None = None,
-        copies: SegmentCopies | None = None,
+        segments: SegmentObjects | None = None,
     ) -> None:
         self.kind = kind
-        self.copies = copies
+        self.segments = segments or SegmentObjects(place.storage, place.tap, place.stream)
         self._lake_id = lake_id
         self.abilities = log.abilities
         self._log = log
@@ -118,7 +117,7 @@ class NumberedStore:
         self._key = place.manifest_key
         self._decisions = Decisions(place.storage, place.tap)
         settings, eager = snapshots or SnapshotSettings(), not log.abilities.followable
-        self.snapshots = Snapshots(place.storage, self._key, place.clock, settings, eager=eager, copies=copies)
+        self.snapshots = Snapshots(self.segments, place.clock, settings, eager=eager)
 
     @property
     def exclusive(self) -> bool:
@@ -149,7 +148,7 @@ class NumberedStore:
         refuse_foreign(self._storage, self._key, manifest)
         number = manifest.transaction.number
         birth = Transaction(id=manifest.transaction.id, at=manifest.created, change=Rebase(manifest=manifest))
-        birth, self.snapshots.fresh = for_log(self._storage, birth, number, self.copies)
+        birth, self.snapshots.fresh = for_log(self.segments, birth, number)
         assert isinstance(birth.change, Rebase)
         if number > 0:
             # A stream that comes from another store goes on with its numbers: none below was ever used in this log, or
@@ -179,7 +178,7 @@ class NumberedStore:
             return after
         number = after.transaction.number
         if isinstance(transaction.change, Rebase):
-            transaction, self.snapshots.fresh = for_log(self._storage, transaction, number, self.copies)
+            transaction, self.snapshots.fresh = for_log(self.segments, transaction, number)
             after = apply(base.manifest, transaction)
             assert isinstance(after, Manifest)
         record = Record(number=number, after=base.manifest.transaction.id, transaction=as_written(transaction))
@@ -224,7 +223,7 @@ class NumberedStore:
         return Trimmed(floor=floor, transactions=floor - before, keys=self._log.remove(floor, dry_run=dry_run))
 
     def _publish(self, state: Loaded, fresh: Iterable[Segment]) -> None:
-        publish_manifest(self._storage, self._key, state.manifest, fresh=fresh, copies=self.copies)
+        publish_manifest(self.segments, state.manifest, fresh=fresh)
 
     def _read(self, start: Manifest | None) -> Loaded | None:
         backoff = Backoff(self._clock, first=_LOOK_AGAIN, longest=_LOOK_AGAIN)
@@ -291,7 +290,7 @@ class NumberedStore:
             check_own(base, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
             if self.abilities.followable:
                 self.snapshots.saw(base.transaction.number)
-            base = with_source(self._storage, base, self.copies)
+            base = with_source(self.segments, base)
         return base
 
     def _published_after(self, base: Manifest | None) -> Manifest | None:
@@ -303,8 +302,7 @@ class NumberedStore:
         self.snapshots.saw(there.number)
         # A few that the snapshot is behind cost less to read than another state; not if that is read in part.
         settings = self.snapshots.settings
-        in_parts = self.copies is not None and self.copies.sizes is not None
-        saved = max(1, settings.step if in_parts else settings.room)
+        saved = max(1, settings.step if self.segments.sizes else settings.room)
         if there.number < (base.transaction.number if base else -1) + saved:
             return None
         first = next(iter(self._log.read(there.number - 1, whole=False)), None)
@@ -324,7 +322,7 @@ class NumberedStore:
             record = decode(body, Record)
         except msgspec.DecodeError as error:
             raise self._corrupt(f"transaction {number} is not one this version knows: {error}", number) from error
-        transaction = opened(self._storage, record.transaction, self.copies)
+        transaction = opened(self.segments, record.transaction)
         before = state.transaction.id if state else None
         if record.number != number or record.after != before:
             raise self._corrupt(f"transaction {number} does not continue the log before it", number)

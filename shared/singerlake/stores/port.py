@@ -8,6 +8,7 @@ from typing import Protocol
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.shared_states import note
 
 
@@ -77,6 +78,8 @@ class ManifestStore(Protocol):
 
     kind: str
     abilities: Abilities
+    segments: SegmentObjects
+    """The segments of the stream's states."""
 
     @property
     def exclusive(self) -> bool:

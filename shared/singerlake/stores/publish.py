@@ -17,7 +17,7 @@ from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest, Position
 from singerlake.storage.conditional import Replacement, replace_as_found
 from singerlake.storage.port import Storage
-from singerlake.stores.segments.copies import SegmentCopies
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import named_in, to_stored
 from singerlake.stores.shared_states import read_manifest
 
@@ -35,21 +35,16 @@ _SOME = 1 << 20
 
 
 def publish_manifest(
-    storage: Storage,
-    key: str,
-    manifest: Manifest,
-    *,
-    fresh: Iterable[Segment] = (),
-    anew: bool = False,
-    copies: SegmentCopies | None = None,
+    segments: SegmentObjects, manifest: Manifest, *, fresh: Iterable[Segment] = (), anew: bool = False
 ) -> None:
-    """Make ``key`` hold ``manifest`` or a newer state of the same store. The state of another store that was closed in
-    favour of this one gives way to its successor. ``fresh`` are segments that were written just now; with ``anew`` the
-    state names none of those that are there already. ``copies`` gets those that it names.
+    """Make ``manifest.json`` hold ``manifest`` or a newer state of the same store. The state of another store that was
+    closed in favour of this one gives way to its successor. ``segments`` are the store's; ``fresh`` are those written
+    just now; with ``anew`` the state names none of those that are there already.
 
     Raises ``ForeignManifestError`` where another tap's, stream's or store's manifest is there, ``CorruptObjectError``,
     ``UnsupportedFormatError``, ``TooManyConflictsError``.
     """
+    storage, key = segments.storage, layout.manifest_key(segments.tap, segments.stream)
     large = len(manifest.files) + len(manifest.retired) >= _LARGE
 
     def look() -> Replacement | None:
@@ -57,15 +52,15 @@ def publish_manifest(
         if there is not None and there.number >= manifest.transaction.number:
             return None
         usable = (*fresh, *(there.segments if there and not anew else ()))
-        return Replacement(to_stored(storage, manifest, usable, copies)[1], there.etag if there else None)
+        return Replacement(to_stored(segments, manifest, usable)[1], there.etag if there else None)
 
     replace_as_found(storage, key, look, attempts=_ATTEMPTS)
 
 
-def mend_published(storage: Storage, manifest: Manifest, copies: SegmentCopies | None = None) -> bool:
+def mend_published(segments: SegmentObjects, manifest: Manifest) -> bool:
     """Where ``manifest.json`` shows this very state by segments that cannot be read, let it name new ones; True where
     that was done. Only for a state whose files were read from elsewhere. Raises as ``publish_manifest``."""
-    key = layout.manifest_key(manifest.tap, manifest.stream)
+    storage, key = segments.storage, layout.manifest_key(segments.tap, segments.stream)
 
     def look() -> Replacement | None:
         stored = storage.get(key)
@@ -75,7 +70,7 @@ def mend_published(storage: Storage, manifest: Manifest, copies: SegmentCopies |
         try:
             there.files.check()
         except CorruptObjectError:
-            return Replacement(to_stored(storage, manifest, (), copies)[1], stored.etag)
+            return Replacement(to_stored(segments, manifest, ())[1], stored.etag)
         return None
 
     return replace_as_found(storage, key, look, attempts=_ATTEMPTS)

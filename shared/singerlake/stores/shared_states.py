@@ -13,6 +13,7 @@ from singerlake.format import layout
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import with_source
 
 _MANY = 100_000
@@ -35,4 +36,4 @@ def read_manifest(body: bytes, *, key: str, storage: Storage) -> Manifest:
     own = [state for state in held if key.startswith(layout.stream_prefix(state.tap, state.stream))]
     manifest = from_json(body, key=key, known=max(own, key=lambda state: state.transaction.number, default=None))
     note(manifest)
-    return with_source(storage, manifest)
+    return with_source(SegmentObjects(storage, manifest.tap, manifest.stream), manifest)

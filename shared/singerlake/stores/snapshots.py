@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 
 from singerlake.clock import Clock
 from singerlake.errors import SettingError, SingerlakeError
+from singerlake.format import layout
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.model import Manifest
-from singerlake.storage.port import Storage
 from singerlake.stores.publish import publish_manifest, published
-from singerlake.stores.segments.copies import SegmentCopies
+from singerlake.stores.segments.objects import SegmentObjects
 
 logger = logging.getLogger(__name__)
 
@@ -89,23 +89,13 @@ def is_to_look(settings: SnapshotSettings, *, number: int, known: int) -> bool:
 
 
 class Snapshots:
-    """What one writer does for one stream's ``manifest.json``, ``key``. ``eager`` is as in ``is_due``, ``copies`` as in
-    ``publish_manifest``."""
+    """What one writer does for one stream's ``manifest.json``. ``eager`` is as in ``is_due``."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        key: str,
-        clock: Clock,
-        settings: SnapshotSettings,
-        *,
-        eager: bool,
-        copies: SegmentCopies | None = None,
-    ) -> None:
+    def __init__(self, segments: SegmentObjects, clock: Clock, settings: SnapshotSettings, *, eager: bool) -> None:
         self.settings = settings
-        self._copies = copies
-        self._storage = storage
-        self._key = key
+        self._segments = segments
+        self._storage = segments.storage
+        self._key = layout.manifest_key(segments.tap, segments.stream)
         self._clock = clock
         self._eager = eager
         self.fresh: tuple[Segment, ...] = ()
@@ -167,5 +157,5 @@ class Snapshots:
 
     def _publish(self, newest: Manifest, *, anew: bool = False) -> None:
         fresh = () if anew else self.fresh
-        publish_manifest(self._storage, self._key, newest, fresh=fresh, anew=anew, copies=self._copies)
+        publish_manifest(self._segments, newest, fresh=fresh, anew=anew)
         self.saw(newest.transaction.number)

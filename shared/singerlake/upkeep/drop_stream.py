@@ -29,7 +29,6 @@ from singerlake.storage.probe import storage_time
 from singerlake.stores.commit import commit_once
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
-from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.file_count import NONE, Tally, tally
 from singerlake.upkeep.gc.apply import Collected, collect_now
@@ -101,15 +100,7 @@ def delete_now(context: StreamContext) -> Collected:
     context.store.trim(keep=0, dry_run=False)
     time = partial(storage_time, context.storage, ids=context.ids)
     for _ in ("unnamed", "abandoned", "deleted"):
-        collect_segments(
-            context.storage,
-            context.tap,
-            context.stream,
-            time=time,
-            grace=timedelta(0),
-            delete=True,
-            copies=copies_of(context.store),
-        )
+        collect_segments(context.store.segments, time=time, grace=timedelta(0), delete=True)
     return collected
 
 

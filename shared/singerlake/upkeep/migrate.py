@@ -36,7 +36,6 @@ from singerlake.storage.port import Storage
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import publish_manifest, published
-from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import StreamContext
 
 logger = logging.getLogger(__name__)
@@ -99,20 +98,19 @@ def _migrated(context: StreamContext, new: ManifestStore, dry_run: bool) -> Migr
         return _described(base.manifest, old.kind, new.kind, needed=True, resumed=resumed)
     with context.alone("singerlake store migrate", old, new):
         closed = _closed(old, base, new.kind, clock, ids)
-        key = layout.manifest_key(tap, stream)
-        publish_manifest(storage, key, closed, copies=copies_of(old))
+        publish_manifest(old.segments, closed)
         first = _first_state(closed, new, storage)
         made = new.create(first).manifest
         if made != first and not _goes_on(made, closed):
             raise _other(made)
         _remove_copies(old)
-        publish_manifest(storage, key, made, copies=copies_of(new))
+        publish_manifest(new.segments, made)
     return _described(made, old.kind, new.kind, needed=True, resumed=resumed)
 
 
 def _remove_copies(old: ManifestStore) -> None:
     """Nobody looks for them once the stream is elsewhere. Who reads an older state finds the segments themselves."""
-    copies = copies_of(old)
+    copies = old.segments.copies
     try:
         if copies is not None and (kept := copies.kept()):
             copies.remove(kept)

@@ -18,7 +18,7 @@ from singerlake.stores import publish
 from singerlake.stores.dynamodb.items import SegmentItems
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.numbered import NumberedStore
-from singerlake.stores.segments.copies import SegmentCopies
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import names_of, to_stored
 from singerlake.upkeep.gc import segments
 from tests.simulation.jobs import Actor, CollectorJob, SweeperJob, VacuumJob
@@ -67,11 +67,9 @@ def _nowhere(ranges: IdRanges, id: str) -> Iterator[Segment]:
     return iter(())
 
 
-def _takes_over(
-    storage: Storage, manifest: Manifest, usable: Iterable[Segment], copies: SegmentCopies | None = None
-) -> tuple[Manifest, bytes]:
+def _takes_over(segments: SegmentObjects, manifest: Manifest, usable: Iterable[Segment]) -> tuple[Manifest, bytes]:
     """Names the segments of the state in its hands, whatever it replaces."""
-    return to_stored(storage, manifest, (*usable, *manifest.files.segments), copies)
+    return to_stored(segments, manifest, (*usable, *manifest.files.segments))
 
 
 def _believing(world: World, process: Process) -> NumberedStore:

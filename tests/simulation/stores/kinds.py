@@ -12,7 +12,7 @@ from singerlake.format import layout
 from singerlake.format.merge.entry_key import EntryKeys
 from singerlake.stores.dynamodb import log as dynamodb_log
 from singerlake.stores.dynamodb.client import DynamoTable
-from singerlake.stores.dynamodb.items import SegmentItems
+from singerlake.stores.dynamodb.items import SegmentItems, SegmentsWithItems
 from singerlake.stores.dynamodb.log import DynamoLog
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.log.objects import ObjectLog
@@ -22,6 +22,7 @@ from singerlake.stores.merge.store import MergeStore
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
+from singerlake.stores.segments.objects import SegmentObjects
 from tests.simulation.jobs import Actor, WriterJob
 from tests.simulation.stores.often import snapshot_settings
 from tests.simulation.stores.serial import Database, SerialStore
@@ -115,10 +116,12 @@ def dynamo_store(
     assert isinstance(watch, DynamoWatch)
     table = DynamoTable("singerlake", clock=process.clock)
     table._connected.append(watch.table)
-    copies = items(table, TABLE_ID, in_use=True) if items is not None else None
+    segments = SegmentObjects(world.storage, TAP, STREAM)
+    if items is not None:
+        segments = SegmentsWithItems(world.storage, TAP, STREAM, items(table, TABLE_ID, in_use=True))
     place = StreamPlace(world.storage, TAP, STREAM, process.clock, world.ids)
-    records = log(place, table, table_id=TABLE_ID, copies=copies)
-    return store("dynamodb", records, place, snapshots=snapshot_settings(world), copies=copies)
+    records = log(place, table, table_id=TABLE_ID, segments=segments)
+    return store("dynamodb", records, place, snapshots=snapshot_settings(world), segments=segments)
 
 
 def dynamo_watches(world: World) -> Watches:

@@ -20,13 +20,12 @@ from singerlake.stores.dynamodb import items as dynamodb_items
 from singerlake.stores.dynamodb.items import SegmentItems
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.segments import objects, stored
-from singerlake.stores.segments.copies import copies_of
 from singerlake.stores.writing.uploads import Upload
 from singerlake.upkeep.gc.segments import collect_segments
 from tests.fakes import START
 from tests.simulation.jobs import GRACE, Actor, WriterJob
 from tests.simulation.stores.kinds import KINDS, Kind, dynamo_store
-from tests.simulation.world.files import STREAM, TAP, written_file
+from tests.simulation.world.files import written_file
 from tests.simulation.world.scheduler import Process
 from tests.simulation.world.world import World
 
@@ -43,8 +42,8 @@ class SegmentCollectorJob(Actor):
             self.rest(process)
             grace = timedelta(seconds=GRACE)
             time = partial(storage_time, world.storage, ids=world.ids)
-            copies = copies_of(self.kind.store_of(world, process))
-            done = collect_segments(world.storage, TAP, STREAM, time=time, grace=grace, delete=True, copies=copies)
+            segments = self.kind.store_of(world, process).segments
+            done = collect_segments(segments, time=time, grace=grace, delete=True)
             world.note(f"segments: {done.deleted.files} deleted, {done.waiting.files} wait; copies: {done.copies}")
             process.clock.sleep(world.choices.one_of((0.0, 0.6, 1.1)) * GRACE)
             self.times -= 1

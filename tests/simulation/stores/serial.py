@@ -31,10 +31,12 @@ from singerlake.stores.commit import is_done
 from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.publish import publish_manifest, refuse_foreign
 from singerlake.stores.segments import stored
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.shared_states import read_manifest
 from singerlake.stores.snapshots import Snapshots
 from tests.simulation.stores.often import snapshot_settings
 from tests.simulation.world.faults import Fate
+from tests.simulation.world.files import STREAM, TAP
 from tests.simulation.world.scheduler import Process
 from tests.simulation.world.world import World
 from tests.storage.memory import Step
@@ -85,7 +87,8 @@ class SerialStore:
         self._world = world
         self._database = database
         self._key = key
-        self._snapshots = Snapshots(world.storage, key, process.clock, snapshot_settings(world), eager=True)
+        self.segments = SegmentObjects(world.storage, TAP, STREAM)
+        self._snapshots = Snapshots(self.segments, process.clock, snapshot_settings(world), eager=True)
 
     def load(self) -> Loaded | None:
         newest = self._transacted("read", lambda: self._database.state)
@@ -113,7 +116,7 @@ class SerialStore:
         self._transacted("write", effect)
         loaded = self.load()
         assert loaded is not None
-        publish_manifest(self._world.storage, self._key, loaded.manifest)
+        publish_manifest(self.segments, loaded.manifest)
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
@@ -163,7 +166,7 @@ class SerialStore:
             return Trimmed(floor=-1, transactions=0, keys=0)
         floor = max(loaded.manifest.transaction.number - keep, self._database.floor)
         if not dry_run:
-            publish_manifest(self._world.storage, self._key, loaded.manifest)
+            publish_manifest(self.segments, loaded.manifest)
 
             def effect() -> None:
                 self._database.floor = max(floor, self._database.floor)

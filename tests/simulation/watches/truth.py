@@ -10,7 +10,9 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage, Stored
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import with_source
+from tests.simulation.world.files import STREAM, TAP
 
 Fail = Callable[[str], None]
 """Called with what does not hold; does not come back."""
@@ -46,7 +48,8 @@ class Truth:
 
     def stored(self, body: bytes, key: str) -> Manifest:
         """The state that an object holds, or is about to."""
-        return with_source(cast(Storage, _Peeked(self.peek)), from_json(body, key=key))
+        segments = SegmentObjects(cast(Storage, _Peeked(self.peek)), TAP, STREAM)
+        return with_source(segments, from_json(body, key=key))
 
     def wrote(self, id: str, messages: int, *, run: str, seq: int) -> None:
         """A writer made a file for the ``seq``-th batch of its run."""

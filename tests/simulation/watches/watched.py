@@ -27,6 +27,7 @@ class WatchedStore:
     ) -> None:
         self.kind = inner.kind
         self.abilities = inner.abilities
+        self.segments = inner.segments
         self._inner = inner
         self._truth = truth
         self._fail = fail

@@ -15,6 +15,7 @@ from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded
 from singerlake.stores.segments import stored
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import names_of, to_stored
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
@@ -40,7 +41,7 @@ def test_what_a_trim_publishes_names_no_segment_that_manifest_json_lost_meanwhil
         return after
 
     def publish(manifest: Manifest) -> set[str]:
-        storage.put(key, to_stored(storage, manifest, ())[1])
+        storage.put(key, to_stored(SegmentObjects(storage, "t", "s"), manifest, ())[1])
         return names()
 
     def names() -> set[str]:

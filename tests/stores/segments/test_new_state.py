@@ -18,7 +18,7 @@ from singerlake.format.state.files.segment import Segment, describe
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, Rebase
 from singerlake.stores.port import Loaded
-from singerlake.stores.segments.objects import checksum, to_text
+from singerlake.stores.segments.objects import SegmentObjects, checksum, to_text
 from singerlake.stores.segments.stored import named_in
 from singerlake.upkeep.gc.segments import collect_segments
 from tests.format.state.test_fold import add, new_file
@@ -138,7 +138,7 @@ def test_a_collector_leaves_it_alone_before_manifest_json_names_it(place: Place)
     outcome = place.commit(base, Rebase(manifest=made_anew(place, base.manifest)))
     assert isinstance(outcome, Loaded)
     for _ in range(4):
-        collect_segments(place.storage, "t", "s", time=place.clock.now, grace=timedelta(0), delete=True)
+        collect_segments(SegmentObjects(place.storage, "t", "s"), time=place.clock.now, grace=timedelta(0), delete=True)
     assert place.state().files == outcome.manifest.files
     place.store().publish(outcome, run_ended=True)
     assert place.lake.stream("t", "s").snapshot().files == outcome.manifest.files

@@ -28,6 +28,7 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.stores.publish import publish_manifest
 from singerlake.stores.segments import stored
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import named_in, to_stored
 from singerlake.stores.shared_states import read_manifest
 from tests.fakes import FakeClock, counting_ids
@@ -67,7 +68,7 @@ def segments_in(storage: MemoryStorage) -> list[str]:
 def test_a_short_state_is_what_every_version_reads() -> None:
     storage = empty()
     state = state_of(TINY.whole)
-    kept, body = to_stored(storage, state, ())
+    kept, body = to_stored(SegmentObjects(storage, "t", "s"), state, ())
     assert body == manifests.to_json(state)
     assert kept is state
     assert segments_in(storage) == []
@@ -76,7 +77,7 @@ def test_a_short_state_is_what_every_version_reads() -> None:
 def test_a_long_state_is_a_head_of_format_5_and_the_same_state_when_it_is_read() -> None:
     storage = empty()
     state = state_of(7)
-    kept, body = to_stored(storage, state, ())
+    kept, body = to_stored(SegmentObjects(storage, "t", "s"), state, ())
     head = json.loads(body)
     assert (head["format"], head["state_format"]) == (5, 1)
     assert [segment["offset"] for segment in head["segments"]] == [0, 9, 18]
@@ -89,9 +90,9 @@ def test_a_long_state_is_a_head_of_format_5_and_the_same_state_when_it_is_read()
 
 def test_a_head_names_what_is_left_in_the_segments_that_were_there() -> None:
     storage = empty()
-    kept, body = to_stored(storage, state_of(9), ())
+    kept, body = to_stored(SegmentObjects(storage, "t", "s"), state_of(9), ())
     grown = after(kept, add(new_file("new")))
-    again, second = to_stored(storage, grown, kept.files.segments)
+    again, second = to_stored(SegmentObjects(storage, "t", "s"), grown, kept.files.segments)
     assert named_in(second)[:3] == named_in(body)
     assert json.loads(second)["files"][0]["id"] == "new"
     assert again == grown
@@ -99,9 +100,9 @@ def test_a_head_names_what_is_left_in_the_segments_that_were_there() -> None:
 
 def test_a_stream_that_shrank_is_whole_again() -> None:
     storage = empty()
-    kept, _ = to_stored(storage, state_of(7), ())
+    kept, _ = to_stored(SegmentObjects(storage, "t", "s"), state_of(7), ())
     join = ReplaceFiles(old=tuple(f"f{place}" for place in range(7)), new=(new_file("all", 21),))
-    whole, body = to_stored(storage, after(kept, join), kept.files.segments)
+    whole, body = to_stored(SegmentObjects(storage, "t", "s"), after(kept, join), kept.files.segments)
     assert body == manifests.to_json(after(state_of(7), join))
     assert json.loads(body)["format"] == 1
     assert "segments" not in json.loads(body)
@@ -109,7 +110,7 @@ def test_a_stream_that_shrank_is_whole_again() -> None:
 
 
 def test_an_older_version_refuses_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = to_stored(empty(), state_of(7), ())[1]
+    body = to_stored(SegmentObjects(empty(), "t", "s"), state_of(7), ())[1]
     monkeypatch.setattr(manifests, "NEWEST_FORMAT", 4)
     monkeypatch.setattr(manifests, "_OWN_BEGINNINGS", tuple(b'{"format":%d,' % known for known in range(1, 5)))
     with pytest.raises(UnsupportedFormatError, match="written in format 5, this version reads up to 4; upgrade"):
@@ -128,7 +129,7 @@ def test_an_older_version_refuses_a_head(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_a_head_that_is_none_is_refused(change: Callable[[dict[str, object]], object]) -> None:
     storage = empty()
-    head = json.loads(to_stored(storage, state_of(7), ())[1])
+    head = json.loads(to_stored(SegmentObjects(storage, "t", "s"), state_of(7), ())[1])
     change(head)
     with pytest.raises(CorruptObjectError, match="not a manifest"):
         read_manifest(json.dumps(head).encode(), key=KEY, storage=storage)
@@ -137,10 +138,10 @@ def test_a_head_that_is_none_is_refused(change: Callable[[dict[str, object]], ob
 def test_what_publishes_takes_over_what_others_published(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = empty()
     theirs = state_of(10)
-    publish_manifest(storage, KEY, theirs)
+    publish_manifest(SegmentObjects(storage, "t", "s"), theirs)
     before = named_in(body_at(storage))
     own = after(state_of(10), add(new_file("one"), new_file("two")))
-    publish_manifest(storage, KEY, own)
+    publish_manifest(SegmentObjects(storage, "t", "s"), own)
     assert named_in(body_at(storage))[:3] == before[:3]
     assert read_manifest(body_at(storage), key=KEY, storage=storage) == own
     assert len(segments_in(storage)) == 5
@@ -148,21 +149,21 @@ def test_what_publishes_takes_over_what_others_published(monkeypatch: pytest.Mon
 
 def test_segments_of_an_older_state_are_not_named_again() -> None:
     storage = empty()
-    publish_manifest(storage, KEY, state_of(7))
+    publish_manifest(SegmentObjects(storage, "t", "s"), state_of(7))
     older = read_manifest(body_at(storage), key=KEY, storage=storage)
     # Somebody else published meanwhile, and let go of what the older state names.
     storage.delete(KEY)
-    publish_manifest(storage, KEY, state_of(8))
+    publish_manifest(SegmentObjects(storage, "t", "s"), state_of(8))
     now = {segment.name for segment in named_in(body_at(storage))}
     assert not now & {segment.name for segment in older.files.segments}
-    publish_manifest(storage, KEY, after(older, add(new_file("f7")), add(new_file("own"))))
+    publish_manifest(SegmentObjects(storage, "t", "s"), after(older, add(new_file("f7")), add(new_file("own"))))
     named = {segment.name for segment in named_in(body_at(storage))}
     assert not named & {segment.name for segment in older.files.segments}
 
 
 def test_no_head_is_stored_where_a_segment_could_not_be() -> None:
     storage = empty()
-    publish_manifest(storage, KEY, state_of(2))
+    publish_manifest(SegmentObjects(storage, "t", "s"), state_of(2))
     before = body_at(storage)
 
     def fail(step: Step) -> None:
@@ -171,7 +172,9 @@ def test_no_head_is_stored_where_a_segment_could_not_be() -> None:
 
     storage.hook = fail
     with pytest.raises(ConnectionError):
-        publish_manifest(storage, KEY, after(state_of(2), add(*(new_file(f"g{place}") for place in range(5)))))
+        publish_manifest(
+            SegmentObjects(storage, "t", "s"), after(state_of(2), add(*(new_file(f"g{place}") for place in range(5))))
+        )
     storage.hook = lambda step: None
     assert body_at(storage) == before
 
@@ -194,7 +197,7 @@ def test_a_fold_over_segments_is_the_fold_over_the_whole(data: st.DataObject) ->
             continue
         whole, partial = one, other
         if data.draw(st.booleans()):
-            partial, body = to_stored(storage, partial, partial.files.segments)
+            partial, body = to_stored(SegmentObjects(storage, "t", "s"), partial, partial.files.segments)
             if data.draw(st.booleans()):
                 partial = read_manifest(body, key=KEY, storage=storage)
         assert partial == whole

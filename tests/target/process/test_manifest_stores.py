@@ -12,6 +12,7 @@ import pytest
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.stores.publish import publish_manifest, published
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.upkeep.verify.verify import verify_stream
 from tests.faults.support.haste import hasten
 from tests.stores.stores import KINDS
@@ -112,7 +113,7 @@ def test_readers_of_a_log_see_what_is_not_published_yet(tmp_path: Path) -> None:
     ingest(tmp_path, [schema(), *[record(id) for id in range(30)]], manifest_store="log", max_file_records=1)
     lake, key = Lake.open(str(tmp_path)), "raw/tap-test/users/manifest.json"
     # How many transactions those files were, and so what the next one is due for, is a matter of time.
-    publish_manifest(lake.storage, key, manifest(tmp_path))
+    publish_manifest(SegmentObjects(lake.storage, "tap-test", "users"), manifest(tmp_path))
     ingest(tmp_path, [schema(), *records(30)])
     there = published(lake.storage, key)
     state = manifest(tmp_path)

@@ -14,6 +14,7 @@ from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
 from singerlake.stores.segments import stored
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import named_in, to_stored
 from singerlake.upkeep.gc.segments import CollectedSegments, Unnamed, collect_segments
 from tests.fakes import FakeClock, counting_ids
@@ -37,7 +38,7 @@ class Stream:
         change = add(new_file(f"{len(self.state.files):016d}"))
         after = fold.apply(self.state, Transaction(id=f"{len(self.state.files) + 1}", at="2026", change=change))
         assert isinstance(after, Manifest)
-        self.state, body = to_stored(self.storage, after, ())
+        self.state, body = to_stored(SegmentObjects(self.storage, "t", "s"), after, ())
         return self.state, body
 
     def publish(self, body: bytes) -> tuple[str, ...]:
@@ -50,7 +51,7 @@ class Stream:
         self.clock.sleep(share * GRACE.total_seconds())
 
     def collect(self, *, delete: bool = True) -> CollectedSegments:
-        return collect_segments(self.storage, "t", "s", time=self.clock.now, grace=GRACE, delete=delete)
+        return collect_segments(SegmentObjects(self.storage, "t", "s"), time=self.clock.now, grace=GRACE, delete=delete)
 
     def has(self, name: str) -> bool:
         return self.storage.get(layout.segment_key("t", "s", name)) is not None
@@ -122,7 +123,7 @@ def test_times_are_noted_as_late_as_the_states_were_read(stream: Stream) -> None
     def time() -> datetime:
         return next(times)
 
-    collect_segments(stream.storage, "t", "s", time=time, grace=GRACE, delete=True)
+    collect_segments(SegmentObjects(stream.storage, "t", "s"), time=time, grace=GRACE, delete=True)
     stream.later(1.5)
     stream.collect()
     assert len(stream.noted().unnamed) == 1

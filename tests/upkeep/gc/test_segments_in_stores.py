@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from singerlake.format import layout
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import named_in
 from singerlake.upkeep.gc.segments import CollectedSegments, collect_segments
 from tests.format.state.test_fold import add, new_file
@@ -44,7 +45,7 @@ def named(place: Place, key: str = KEY) -> set[str]:
 
 
 def collect(place: Place, *, delete: bool = True) -> CollectedSegments:
-    return collect_segments(place.storage, "t", "s", time=place.clock.now, grace=GRACE, delete=delete)
+    return collect_segments(SegmentObjects(place.storage, "t", "s"), time=place.clock.now, grace=GRACE, delete=delete)
 
 
 def looked(place: Place, times: int) -> None:

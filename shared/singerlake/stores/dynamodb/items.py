@@ -12,7 +12,7 @@ A reader takes what fits the segment without a gap; for anything else there is t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -20,11 +20,15 @@ import msgspec
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
 from singerlake.format.exact_json import decode, encode
+from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import Run
 from singerlake.format.state.files.segment import Segment
+from singerlake.storage.port import Storage
 from singerlake.stores.dynamodb.client import HASH, RANGE, DynamoTable, Item, key_of
 from singerlake.stores.segments.copies import SegmentCopy
+from singerlake.stores.segments.objects import SegmentObjects, at_hand, checksum
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +40,9 @@ LARGEST_BODY = 200 << 10
 """Bytes of an entry above which its item has no body. DynamoDB takes 400 KB."""
 _AT_ONCE = 20_000
 """Entries of older segments that one call writes, five seconds of what a new table takes."""
+_FEW = 4
+"""Segments whose items are asked for, so that an answer comes soon. More are read from storage, which costs less: a
+database charges by the kilobyte."""
 _PATIENCE = 2.0
 """Seconds that a reader waits for DynamoDB where it can read the segment instead."""
 _QUIET = 60.0
@@ -48,23 +55,19 @@ _Answer = TypeVar("_Answer")
 
 class SegmentItems:
     """The ``SegmentCopies`` of one stream. ``in_use``: they are written, and asked; where not, they are only found and
-    removed."""
+    removed. Threads may share it."""
 
     def __init__(self, table: DynamoTable, table_id: str, *, in_use: bool) -> None:
         self._table = table
         self._hurried = table.with_patience(_PATIENCE)
         self._registry = f"{table_id}#files"
-        self._in_use = in_use
+        self.in_use = in_use
         self._whole: set[str] = set()
         """Names of segments of which this process knows that every item is there."""
         self._quiet_until = float("-inf")
 
-    @property
-    def sizes(self) -> Sizes | None:
-        """As the port says, likewise the methods below."""
-        return SIZES if self._in_use else None
-
     def text(self, segment: Segment) -> bytes | None:
+        """The text of a segment; None where the items do not give it. Raises nothing."""
         items = self._asked(lambda: list(self._hurried.query(self._files_of(segment.name), ">", -1)), segment)
         if items is None or len(items) != segment.files:
             return None
@@ -72,13 +75,18 @@ class SegmentItems:
         return f"[{','.join(bodies)}]".encode() if all(bodies) else None  # type: ignore[arg-type]
 
     def touching(self, segment: Segment, start: int, stop: int) -> Sequence[DataFile] | None:
+        """The files of a segment that hold any offset from ``start`` up to ``stop``; None where the items do not give
+        each of them. Raises nothing."""
         files = self._asked(lambda: list(self._range(segment, start, stop)), segment)
         if files is None or not _fits(files, segment, start, stop):
             return None
         return [file for _, file in files]
 
     def keep(self, segments: Sequence[Segment], files_of: Callable[[Segment], Sequence[DataFile]]) -> None:
-        if not self._in_use or all(segment.name in self._whole for segment in segments):
+        """See to it that there are items of ``segments``. Older ones that have none get theirs over several calls.
+        Where the database is busy, less is done, which a warning says. Raises ``AccessDeniedError`` and
+        ``SettingError``."""
+        if not self.in_use or all(segment.name in self._whole for segment in segments):
             return
         try:
             self._keep(segments, files_of)
@@ -110,7 +118,7 @@ class SegmentItems:
             self._whole.add(segment.name)
 
     def kept(self) -> list[SegmentCopy]:
-        """As the port says, in any order."""
+        """As the port says, in any order; likewise the methods below."""
         copies = []
         for item in self._table.query(self._registry, ">", -1):
             name = item.get("segment", {}).get("S", "")
@@ -147,7 +155,7 @@ class SegmentItems:
     def _asked(self, ask: Callable[[], list[_Answer]], segment: Segment) -> list[_Answer] | None:
         """What the table gives; None where it does not, or gives what no Singerlake wrote."""
         clock = self._table.clock
-        if not self._in_use or clock.monotonic() < self._quiet_until:
+        if not self.in_use or clock.monotonic() < self._quiet_until:
             return None
         try:
             return ask()
@@ -176,6 +184,32 @@ class SegmentItems:
 
     def _files_of(self, name: str) -> str:
         return f"{self._registry}@{name}"
+
+
+class SegmentsWithItems(SegmentObjects):
+    """The segments of one stream, with ``items`` that are asked first for a little."""
+
+    def __init__(self, storage: Storage, tap: str, stream: str, items: SegmentItems) -> None:
+        super().__init__(storage, tap, stream)
+        self.copies = self._items = items
+        self.sizes = SIZES if items.in_use else None
+
+    def touching(self, segment: Segment, start: int, stop: int) -> Run:
+        files = self._items.touching(segment, start, stop) if at_hand(segment) is None else None
+        return super().touching(segment, start, stop) if files is None else AppendOnlyList(files)
+
+    def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
+        few = len(segments) <= _FEW and not stored
+        return map(self.load, segments) if few else super().load_each(segments, stored=stored)
+
+    def name(self, segments: Sequence[Segment], at_hand: Mapping[str, Sequence[DataFile]]) -> None:
+        stored = SegmentObjects(self.storage, self.tap, self.stream)
+        self._items.keep(segments, lambda segment: at_hand.get(segment.name) or stored.load(segment))
+
+    def _own_text(self, segment: Segment) -> bytes:
+        """From its items, where they are just the same."""
+        text = self._items.text(segment)
+        return text if text is not None and checksum(text) == segment.sha256 else self.text(segment)
 
 
 def with_setting(error: SingerlakeError) -> SingerlakeError:

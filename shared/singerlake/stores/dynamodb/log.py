@@ -35,7 +35,7 @@ from singerlake.stores.dynamodb.client import (
 )
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities
-from singerlake.stores.segments.copies import SegmentCopies
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import names_of, to_stored
 from singerlake.stores.shared_states import read_manifest
 
@@ -68,7 +68,7 @@ class _Pointer:
 
 class DynamoLog:
     """A ``TransactionLog`` in a table that many streams may share. ``table_id`` is unique among them, and holds no
-    ``#``. ``copies`` gets the segments of snapshots. Raises what ``DynamoTable`` and storage raise."""
+    ``#``. ``segments`` are as of ``NumberedStore``. Raises what ``DynamoTable`` and storage raise."""
 
     abilities = Abilities(followable=False)
 
@@ -78,10 +78,10 @@ class DynamoLog:
         table: DynamoTable,
         *,
         table_id: str,
-        copies: SegmentCopies | None = None,
+        segments: SegmentObjects | None = None,
     ) -> None:
         self._storage = place.storage
-        self._copies = copies
+        self._segments = segments or SegmentObjects(place.storage, place.tap, place.stream)
         self._table = table
         self._table_id = table_id
         self._folder = layout.log_prefix(place.tap, place.stream)
@@ -131,7 +131,7 @@ class DynamoLog:
         name = layout.log_own_name(number, self._ids(), _SNAPSHOT)
         key = self._folder + name
         usable = names_of(self._storage, self._manifest_key)
-        kept, body = to_stored(self._storage, manifest, (*usable, *fresh), self._copies)
+        kept, body = to_stored(self._segments, manifest, (*usable, *fresh))
         fresh = tuple(segment for segment in kept.files.segments if segment not in usable)
         written = hashlib.sha256(body).digest()
         self._storage.put(key, body)

@@ -19,7 +19,7 @@ from singerlake.stores.atomic.completion import Completion
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.together import CommittedTogether, RefusedShare, Share
 from singerlake.stores.dynamodb.client import DynamoTable, Item, key_of
-from singerlake.stores.dynamodb.items import SegmentItems
+from singerlake.stores.dynamodb.items import SegmentItems, SegmentsWithItems
 from singerlake.stores.dynamodb.log import MOST_STREAMS, DynamoLog, NextRecord, append_together
 from singerlake.stores.numbered import NumberedStore, Record
 from singerlake.stores.place import StreamPlace
@@ -47,8 +47,9 @@ class DynamoStore(NumberedStore):
     ) -> None:
         table_id = f"{tap_id}/{layout.stream_segment(place.stream)}"
         items = SegmentItems(table, table_id, in_use=query_items)
-        self._dynamo_log = DynamoLog(place, table, table_id=table_id, copies=items)
-        super().__init__("dynamodb", self._dynamo_log, place, lake_id=lake_id, snapshots=snapshots, copies=items)
+        segments = SegmentsWithItems(place.storage, place.tap, place.stream, items)
+        self._dynamo_log = DynamoLog(place, table, table_id=table_id, segments=segments)
+        super().__init__("dynamodb", self._dynamo_log, place, lake_id=lake_id, snapshots=snapshots, segments=segments)
         self._query_items = query_items
         self.abilities = Abilities(followable=False, together=True, most_together=MOST_STREAMS)
         self._place = place

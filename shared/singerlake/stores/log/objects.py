@@ -20,6 +20,7 @@ from singerlake.storage.port import Storage, Stored, Written
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities
 from singerlake.stores.publish import published
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import names_of, to_stored
 from singerlake.stores.shared_states import read_manifest
 
@@ -108,7 +109,7 @@ class ObjectLog:
     def snapshot(self, manifest: Manifest, fresh: Iterable[Segment] = ()) -> tuple[Segment, ...]:
         key = self._log + layout.log_snapshot_name(manifest.transaction.number)
         usable = names_of(self._storage, self._manifest_key)
-        kept, body = to_stored(self._storage, manifest, (*usable, *fresh))
+        kept, body = to_stored(SegmentObjects(self._storage, self._tap, self._stream), manifest, (*usable, *fresh))
         fresh = tuple(segment for segment in kept.files.segments if segment not in usable)
         put_on_condition(self._storage, key, body, etag=None)
         there = self._read(key)

@@ -145,7 +145,7 @@ class SettledStore(NumberedStore):
         if not isinstance(record, SettleRecord) or record.number != number or record.after != state.transaction.id:
             raise self._corrupt(f"settle record {number} does not continue the log before it", number)
         for held in record.entries:
-            held = msgspec.structs.replace(held, transaction=opened(self._storage, held.transaction))
+            held = msgspec.structs.replace(held, transaction=opened(self.segments, held.transaction))
             outcome = placed(state, held)
             if isinstance(outcome, Manifest):
                 state = outcome

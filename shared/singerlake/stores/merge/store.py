@@ -47,6 +47,7 @@ from singerlake.stores.merge.write import EntryWriter
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, Pending, Trimmed
 from singerlake.stores.segments.new_state import for_log
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.snapshots import SnapshotSettings
 
 logger = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ class MergeStore:
         key = layout.log_prefix(place.tap, place.stream) + LAST_CHANGE
         self._last_change = LastChange(storage, key, settings, time, clock, ids)
         log = SettleLog(place, self._entries, settings, time)
+        self.segments = SegmentObjects(storage, place.tap, place.stream)
         self._records = SettledStore(log, place, settings, lake_id=lake_id, snapshots=snapshots)
         self._settler = Settler(self._entries, log, self._records, self._last_change, settings, time, ids)
         self._sweep = Sweep(self._entries, self._records, settings, time, place.stream)
@@ -138,7 +140,7 @@ class MergeStore:
         after = base.manifest.transaction.id if isinstance(transaction.change, Rebase) else None
         if after is not None:
             number = base.manifest.transaction.number + 1
-            transaction, self._records.snapshots.fresh = for_log(self._storage, transaction, number)
+            transaction, self._records.snapshots.fresh = for_log(self.segments, transaction, number)
         entry = to_entry(as_written(transaction), after=after)
         key = self._writer.write(entry, waiting=bool(self._waiting))
         self._await(transaction.id, _Waiting(key.name, key.time, transaction.change))

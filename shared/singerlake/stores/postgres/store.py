@@ -57,6 +57,7 @@ from singerlake.stores.postgres.state.newest import NewestState, checked, corrup
 from singerlake.stores.postgres.state.read import StreamHead, read_head, read_tail
 from singerlake.stores.postgres.step import Planned, Step, applied, planned, write_together
 from singerlake.stores.publish import publish_manifest, refuse_foreign
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.snapshots import Snapshots, SnapshotSettings
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class PostgresStore:
         self._place = place
         self._settings = settings
         self._storage = place.storage
+        self.segments = SegmentObjects(place.storage, place.tap, place.stream)
         self._tap = place.tap
         self._stream = place.stream
         self._table_id = table_id
@@ -116,10 +118,10 @@ class PostgresStore:
             settings.patience_seconds, place.clock, place="postgres_url", what="PostgreSQL", key=settings.url
         )
         self._session = Session(connections_to(settings.url), settings.schema, patience)
-        self._newest = NewestState(self._session, place, table_id)
+        self._newest = NewestState(self._session, place, table_id, self.segments)
         decisions = Decisions(place.storage, place.tap)
         self.completion = completion or Completion(decisions, self._decision, self._of_stream)
-        self._snapshots = Snapshots(place.storage, self._key, place.clock, snapshots or SnapshotSettings(), eager=True)
+        self._snapshots = Snapshots(self.segments, place.clock, snapshots or SnapshotSettings(), eager=True)
 
     @property
     def exclusive(self) -> bool:
@@ -173,7 +175,7 @@ class PostgresStore:
         if loaded is None:
             raise corrupt(manifest, "a stream just born has no state")
         self.completion.complete(loaded.manifest)
-        publish_manifest(self._storage, self._key, loaded.manifest)
+        publish_manifest(self.segments, loaded.manifest)
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Outcome:
@@ -259,7 +261,7 @@ class PostgresStore:
         floor = number - keep
         if not dry_run and count and (loaded := self.load()) is not None:
             self.completion.complete(loaded.manifest)
-            publish_manifest(self._storage, self._key, loaded.manifest)
+            publish_manifest(self.segments, loaded.manifest)
             for up_to in (*range(oldest + _TRIMMED_AT_ONCE, floor, _TRIMMED_AT_ONCE), floor):
                 self._trim_to(up_to)
         return Trimmed(floor=floor if count or oldest is None else oldest - 1, transactions=count, keys=count)

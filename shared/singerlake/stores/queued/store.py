@@ -57,6 +57,7 @@ class QueuedStore:
 
     def __init__(self, inner: ManifestStore, place: StreamPlace, sender: Sender, *, lake_id: str) -> None:
         self.kind = inner.kind
+        self.segments = inner.segments
         # A committer takes the locks around its own commit, and nothing may rest on them.
         self.abilities = replace(
             inner.abilities, settles=True, locks=False, prepares=False, together=False, most_together=None

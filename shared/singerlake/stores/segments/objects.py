@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
@@ -16,6 +16,7 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import Run, touching
 from singerlake.format.state.files.segment import Segment, describe
@@ -28,9 +29,6 @@ from singerlake.stores.segments.copies import SegmentCopies
 _KEPT = 8
 """Segments that stay in memory once they were read, in all streams together: some 50 MB."""
 _AHEAD = 4
-_FEW = 4
-"""Segments that are asked of their copies, so that an answer comes soon. More are read from storage, which costs less:
-a database charges by the kilobyte."""
 _AT_ONCE = 8
 _LEVEL = 1
 _GZIP_WINDOW = 31
@@ -41,22 +39,26 @@ _keeping = threading.Lock()
 
 
 class SegmentObjects:
-    """The ``SegmentSource`` of one stream. ``copies`` are asked first for a little."""
+    """The segments of one stream, and the ``SegmentSource`` of its states. A manifest store may have a subclass of
+    this, which keeps copies of them, too."""
 
     lost: Container[str] = ()
+    sizes: Sizes | None = None
+    """Where states are cut; None: as those of all stores."""
+    copies: SegmentCopies | None = None
+    """What a collector has to collect besides."""
 
-    def __init__(self, storage: Storage, tap: str, stream: str, copies: SegmentCopies | None = None) -> None:
-        self._storage = storage
-        self._copies = copies
-        self._tap = tap
-        self._stream = stream
+    def __init__(self, storage: Storage, tap: str, stream: str) -> None:
+        self.storage = storage
+        self.tap = tap
+        self.stream = stream
 
     def load(self, segment: Segment) -> Run:
         """The files of a segment; of those read last some are kept. Raises ``CorruptObjectError`` for one that is gone,
         or is another than the state says, and what storage raises."""
-        if (run := _at_hand(segment)) is not None:
+        if (run := at_hand(segment)) is not None:
             return run
-        run = self._decoded(segment, self._copied(segment) or self._text(segment))
+        run = self._decoded(segment, self._own_text(segment))
         with _keeping:
             _kept[_key_of(segment)] = run
             while len(_kept) > _KEPT:
@@ -65,25 +67,20 @@ class SegmentObjects:
 
     def touching(self, segment: Segment, start: int, stop: int) -> Run:
         """Its files that hold any offset from ``start`` up to ``stop``. Raises as ``load``."""
-        if self._copies is not None and _at_hand(segment) is None:
-            files = self._copies.touching(segment, start, stop)
-            if files is not None:
-                return AppendOnlyList(files)
         return touching(self.load(segment), start, stop)
 
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
         """The files of each in turn; some are read ahead, and none is kept. Raises as ``load``."""
-        few = self._copies is not None and len(segments) <= _FEW and not stored
-        if few or len(segments) < 2 or _AHEAD < 2:
+        if len(segments) < 2 or _AHEAD < 2:
             for each in segments:
-                yield self._decoded(each, self._text(each)) if stored else self.load(each)
+                yield self._decoded(each, self.text(each)) if stored else self.load(each)
             return
         with threads_ahead(_AHEAD, "segments") as executor:
             waiting: deque[tuple[Segment, Future[bytes]]] = deque()
             following = iter(segments)
             while True:
                 while len(waiting) < _AHEAD and (segment := next(following, None)) is not None:
-                    waiting.append((segment, executor.submit(self._text, segment)))
+                    waiting.append((segment, executor.submit(self.text, segment)))
                 if not waiting:
                     return
                 segment, text = waiting.popleft()
@@ -96,27 +93,30 @@ class SegmentObjects:
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="segments") as executor:
             return list(executor.map(self._written, pieces))
 
+    def name(self, segments: Sequence[Segment], at_hand: Mapping[str, Sequence[DataFile]]) -> None:
+        """Called before a state that names ``segments`` is stored, with the files of some of them by name."""
+
+    def _own_text(self, segment: Segment) -> bytes:
+        """The text of a segment, from wherever it is had soonest. Raises as ``load``."""
+        return self.text(segment)
+
     def _written(self, files: Sequence[DataFile]) -> Segment:
         text = to_text(files)
         name = layout.segment_name(files[0].offset, random_id())
-        key = layout.segment_key(self._tap, self._stream, name)
+        key = layout.segment_key(self.tap, self.stream, name)
         body = igzip_lib.compress(text, _LEVEL, flag=igzip_lib.COMP_GZIP)
-        if isinstance(put_on_condition(self._storage, key, body, etag=None), Refused):
-            there = self._storage.get(key)
+        if isinstance(put_on_condition(self.storage, key, body, etag=None), Refused):
+            there = self.storage.get(key)
             if there is None or there.body != body:
                 raise CorruptObjectError(
                     "another segment has the name of a new one", hint="run again; nothing was changed", key=key
                 )
         return describe(files, name=name, sha256=checksum(text))
 
-    def _copied(self, segment: Segment) -> bytes | None:
-        """Its text, from its copy; None where there is none that is just the same."""
-        text = self._copies.text(segment) if self._copies is not None else None
-        return text if text is not None and checksum(text) == segment.sha256 else None
-
-    def _text(self, segment: Segment) -> bytes:
+    def text(self, segment: Segment) -> bytes:
+        """The text of a segment as it is stored. Raises as ``load``."""
         key = self._key(segment)
-        stored = self._storage.get(key)
+        stored = self.storage.get(key)
         if stored is None:
             raise CorruptObjectError("a segment of the stream's state is gone", hint=_DAMAGED, key=key)
         try:
@@ -158,10 +158,10 @@ class SegmentObjects:
 
     def _key(self, segment: Segment) -> str:
         try:
-            return layout.segment_key(self._tap, self._stream, segment.name)
+            return layout.segment_key(self.tap, self.stream, segment.name)
         except ValueError as error:
             raise CorruptObjectError(
-                str(error), hint=_DAMAGED, key=layout.manifest_key(self._tap, self._stream)
+                str(error), hint=_DAMAGED, key=layout.manifest_key(self.tap, self.stream)
             ) from error
 
 
@@ -170,7 +170,7 @@ def _key_of(segment: Segment) -> tuple[str, str]:
     return segment.name, segment.sha256
 
 
-def _at_hand(segment: Segment) -> Run | None:
+def at_hand(segment: Segment) -> Run | None:
     key = _key_of(segment)
     with _keeping:
         if (run := _kept.get(key)) is not None:

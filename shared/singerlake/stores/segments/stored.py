@@ -16,7 +16,6 @@ from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.manifest import head_of, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
-from singerlake.stores.segments.copies import SegmentCopies
 from singerlake.stores.segments.objects import SegmentObjects, checksum, to_text
 
 SIZES = Sizes()
@@ -41,61 +40,52 @@ def named_in(body: bytes) -> tuple[Segment, ...]:
         return ()
 
 
-def sizes_of(copies: SegmentCopies | None) -> Sizes:
-    """Where a state is cut whose segments have these copies."""
-    return (copies.sizes if copies is not None else None) or SIZES
+def sizes_of(segments: SegmentObjects | None = None) -> Sizes:
+    """Where a state is cut whose segments are kept there."""
+    return (segments.sizes if segments is not None else None) or SIZES
 
 
-def to_stored(
-    storage: Storage, manifest: Manifest, usable: Iterable[Segment], copies: SegmentCopies | None = None
-) -> tuple[Manifest, bytes]:
-    """The body that stands for ``manifest``, and the state as that body has it; its new segments are stored by then,
-    and ``copies`` has them.
+def to_stored(segments: SegmentObjects, manifest: Manifest, usable: Iterable[Segment]) -> tuple[Manifest, bytes]:
+    """The body that stands for ``manifest``, and the state as that body has it; ``segments`` has its new segments by
+    then.
 
     ``usable`` are segments that the object names which the body is to replace, on its ETag, or that were written since
     it was read: a collector leaves them alone. All others are written anew, and so are those that ``manifest`` knows
     to be lost. Raises what storage raises.
     """
-    files, sizes = manifest.files, sizes_of(copies)
+    files, sizes = manifest.files, sizes_of(segments)
     if is_whole(files, sizes):
         whole = msgspec.structs.replace(manifest, files=FileList(files)) if files.parts else manifest
         return whole, to_json(whole)
     lost = files.lost
     usable = tuple(segment for segment in usable if segment.name not in lost)
     if anew(files, usable) > _HELD * sizes.segment:
-        kept = in_new_segments(storage, manifest, copies)
-        if copies is not None:
-            copies.keep(kept.files.segments, SegmentObjects(storage, manifest.tap, manifest.stream).load)
+        kept = in_new_segments(segments, manifest)
+        segments.name(kept.files.segments, {})
         return kept, to_json(head_of(kept))
-    objects = SegmentObjects(storage, manifest.tap, manifest.stream, copies)
     pieces, tail = cut(files, usable, sizes, _same)
     fresh = [piece for piece in pieces if not isinstance(piece, Segment)]
-    written = objects.write(fresh)
+    written = segments.write(fresh)
     coming = iter(written)
-    segments = tuple(piece if isinstance(piece, Segment) else next(coming) for piece in pieces)
-    if copies is not None:
-        at_hand = {segment.name: piece for segment, piece in zip(written, fresh, strict=True)}
-        stored = SegmentObjects(storage, manifest.tap, manifest.stream)
-        copies.keep(segments, lambda segment: at_hand.get(segment.name) or stored.load(segment))
-    kept = msgspec.structs.replace(manifest, files=FileList(tail, parts=segments, source=objects))
+    named = tuple(piece if isinstance(piece, Segment) else next(coming) for piece in pieces)
+    segments.name(named, {segment.name: piece for segment, piece in zip(written, fresh, strict=True)})
+    kept = msgspec.structs.replace(manifest, files=FileList(tail, parts=named, source=segments))
     return kept, to_json(head_of(kept))
 
 
-def in_new_segments(storage: Storage, manifest: Manifest, copies: SegmentCopies | None = None) -> Manifest:
+def in_new_segments(segments: SegmentObjects, manifest: Manifest) -> Manifest:
     """``manifest`` with segments of its own, which are on storage then, or at hand where it is to have none. Its files
-    may come from anywhere; few of them are held at a time. ``copies`` says where it is cut, and gets nothing before
-    the state is published. Raises what storage, and where they come from, raise."""
-    files, sizes = manifest.files, sizes_of(copies)
+    may come from anywhere; few of them are held at a time. Raises what storage, and where they come from, raise."""
+    files, sizes = manifest.files, sizes_of(segments)
     if is_whole(files, sizes):
         return msgspec.structs.replace(manifest, files=FileList(files)) if files.parts else manifest
-    objects = SegmentObjects(storage, manifest.tap, manifest.stream, copies)
     coming = chain.from_iterable(files.runs())
     count = len(files) // sizes.segment + (len(files) % sizes.segment > sizes.tail)
     pieces = islice(_pieces(coming, sizes.segment), count)
-    segments: list[Segment] = []
+    written: list[Segment] = []
     while some := tuple(islice(pieces, _AT_ONCE)):
-        segments += objects.write(some)
-    return msgspec.structs.replace(manifest, files=FileList(coming, parts=segments, source=objects))
+        written += segments.write(some)
+    return msgspec.structs.replace(manifest, files=FileList(coming, parts=written, source=segments))
 
 
 def _pieces(files: Iterator[DataFile], size: int) -> Iterator[tuple[DataFile, ...]]:
@@ -103,12 +93,11 @@ def _pieces(files: Iterator[DataFile], size: int) -> Iterator[tuple[DataFile, ..
         yield piece
 
 
-def with_source(storage: Storage, manifest: Manifest, copies: SegmentCopies | None = None) -> Manifest:
+def with_source(segments: SegmentObjects, manifest: Manifest) -> Manifest:
     """A state that was read, able to read its segments."""
     if not manifest.files.parts:
         return manifest
-    source = SegmentObjects(storage, manifest.tap, manifest.stream, copies)
-    return msgspec.structs.replace(manifest, files=manifest.files.with_source(source))
+    return msgspec.structs.replace(manifest, files=manifest.files.with_source(segments))
 
 
 def names_of(storage: Storage, key: str) -> tuple[Segment, ...]:

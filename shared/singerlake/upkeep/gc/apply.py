@@ -27,7 +27,6 @@ from singerlake.storage.probe import storage_time
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.stores.publish import publish_manifest, published
-from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.commit_change import commit_change
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import GRACE
@@ -172,7 +171,7 @@ class _Collection:
             raise RetryableError("an atomic run is being committed", hint="run again in a minute", key=key)
         # What has to be there before the state is published, its store knows.
         self.context.store.publish(self.loaded)
-        publish_manifest(self.context.storage, key, self.loaded.manifest, copies=copies_of(self.context.store))
+        publish_manifest(self.context.store.segments, self.loaded.manifest)
         there = published(self.context.storage, key)
         if there is None or there.number < self.loaded.manifest.transaction.number:
             raise StorageUnavailableError(

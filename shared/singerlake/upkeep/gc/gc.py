@@ -15,7 +15,6 @@ from singerlake.format.metadata.root import RootMetadata
 from singerlake.storage.port import Storage
 from singerlake.storage.probe import storage_time
 from singerlake.stores.port import Trimmed
-from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import LakeContext, StreamContext
 from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
 from singerlake.upkeep.expire.policy import odd_rules, retentions
@@ -176,9 +175,7 @@ def _collect_one(
         record_run(context, "gc", changed, started=started)
     # Of a stream that was dropped nothing is kept.
     trimmed = context.store.trim(keep=0 if collected.without_versions else keep, dry_run=dry_run)
-    segments = collect_segments(
-        storage, tap, stream, time=time, grace=grace, delete=not dry_run, copies=copies_of(context.store)
-    )
+    segments = collect_segments(context.store.segments, time=time, grace=grace, delete=not dry_run)
     queued = collect_queued(storage, tap, stream, time=time, grace=grace, delete=not dry_run)
     locks = stale_locks(storage, tap, stream, now=now, grace=grace)
     if not dry_run:

@@ -16,7 +16,8 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Entry, Storage
-from singerlake.stores.segments.copies import SegmentCopies, SegmentCopy
+from singerlake.stores.segments.copies import SegmentCopy
+from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.shared_states import read_manifest
 from singerlake.upkeep.file_count import NONE, Tally, tally
 
@@ -43,25 +44,19 @@ class CollectedSegments:
 
 
 def collect_segments(
-    storage: Storage,
-    tap: str,
-    stream: str,
-    *,
-    time: Callable[[], datetime],
-    grace: timedelta,
-    delete: bool,
-    copies: SegmentCopies | None = None,
+    segments: SegmentObjects, *, time: Callable[[], datetime], grace: timedelta, delete: bool
 ) -> CollectedSegments:
-    """Take each segment of a stream that neither ``manifest.json`` nor a snapshot of a log names the next step of its
-    collection. ``time`` asks the storage's clock. Where there is no ``manifest.json``, nothing is done.
+    """Take each of a stream's ``segments`` that neither ``manifest.json`` nor a snapshot of a log names the next step
+    of its collection. ``time`` asks the storage's clock. Where there is no ``manifest.json``, nothing is done.
 
-    ``copies`` go behind their segment, so that whoever may still read has both. Those of a segment that is not there
+    Copies go behind their segment, so that whoever may still read has both. Those of a segment that is not there
     are noted first, and go a grace time later.
 
     A segment is named by the state that a writer stores within a grace time of writing it. Once it has left all states
     only who read one of them can name it again, within a grace time, too. Raises ``CorruptObjectError``,
-    ``UnsupportedFormatError`` for a state that cannot be read, and what storage, ``copies`` and ``time`` raise.
+    ``UnsupportedFormatError`` for a state that cannot be read, and what storage, copies and ``time`` raise.
     """
+    storage, tap, stream, copies = segments.storage, segments.tap, segments.stream, segments.copies
     prefix = layout.segments_prefix(tap, stream)
     old = time() - grace
     # Before the segments: what has a copy now has had its object.

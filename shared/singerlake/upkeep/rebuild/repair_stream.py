@@ -32,7 +32,6 @@ from singerlake.stores.commit import commit_once
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import mend_published, published
-from singerlake.stores.segments.copies import copies_of
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.progress import UNSEEN, Progress
 from singerlake.upkeep.rebuild.rebuild import Hashes
@@ -119,7 +118,7 @@ def repair_stream(
         if not options.dry_run and base is not None and not options.discard:
             # What is published may name a segment that is gone, which reading the state has shown by then.
             store.publish(base, run_ended=True)
-            mend_published(storage, base.manifest, copies_of(store))
+            mend_published(store.segments, base.manifest)
         if options.dry_run or not plan.needed:
             return plan
         with context.alone("singerlake rebuild", store):

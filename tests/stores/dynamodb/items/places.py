@@ -12,6 +12,7 @@ from singerlake.format import layout
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.files.segment import Segment
 from singerlake.stores.dynamodb import items
+from singerlake.stores.dynamodb.items import SegmentItems
 from singerlake.stores.dynamodb.store import DynamoStore
 from singerlake.stores.port import Loaded
 from singerlake.stores.segments import objects
@@ -65,11 +66,16 @@ def store_of(place: Place) -> DynamoStore:
     return store
 
 
+def items_of(place: Place) -> SegmentItems:
+    """The copies that the store has."""
+    copies = store_of(place).segments.copies
+    assert isinstance(copies, SegmentItems)
+    return copies
+
+
 def kept(place: Place) -> dict[str, SegmentCopy]:
     """What there is of each segment."""
-    copies = store_of(place).copies
-    assert copies is not None
-    return {copy.name: copy for copy in copies.kept()}
+    return {copy.name: copy for copy in items_of(place).kept()}
 
 
 def named(place: Place) -> tuple[Segment, ...]:

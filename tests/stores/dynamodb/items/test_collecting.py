@@ -17,6 +17,7 @@ from tests.stores.dynamodb.items.places import (
     SEGMENTS,
     Table,
     filled,
+    items_of,
     kept,
     named,
     store_of,
@@ -29,8 +30,7 @@ GRACE = timedelta(days=7)
 
 
 def collect(place: Place, *, delete: bool = True) -> CollectedSegments:
-    copies = store_of(place).copies
-    return collect_segments(place.storage, "t", "s", time=place.clock.now, grace=GRACE, delete=delete, copies=copies)
+    return collect_segments(store_of(place).segments, time=place.clock.now, grace=GRACE, delete=delete)
 
 
 def look(place: Place) -> CollectedSegments:
@@ -83,9 +83,7 @@ def test_the_object_goes_before_the_items(place: Place) -> None:
         if name == "batch_write_item" and not done:
             seen.append(any(f"{SEGMENTS}{each}.json.gz" in there() for each in old))
 
-    collect_segments(
-        place.storage, "t", "s", time=place.clock.now, grace=GRACE, delete=True, copies=hooked(place, watch).copies
-    )
+    collect_segments(hooked(place, watch).segments, time=place.clock.now, grace=GRACE, delete=True)
     assert seen
     assert not any(seen)
 
@@ -107,15 +105,7 @@ def test_a_collector_that_is_killed_at_any_step_is_ended_by_the_next(place: Plac
                 raise KeyboardInterrupt
 
         try:
-            collect_segments(
-                place.storage,
-                "t",
-                "s",
-                time=place.clock.now,
-                grace=GRACE,
-                delete=True,
-                copies=hooked(place, die).copies,
-            )
+            collect_segments(hooked(place, die).segments, time=place.clock.now, grace=GRACE, delete=True)
         except KeyboardInterrupt:
             assert len(place.listed()) == 10
             continue
@@ -130,8 +120,7 @@ def test_a_collector_that_is_killed_at_any_step_is_ended_by_the_next(place: Plac
 def test_what_was_written_half_and_lost_its_segment_goes_in_two_looks(place: Place, server: DynamoServer) -> None:
     filled(place, 5)
     table, name = Table(server, place), f"{0:020d}-00000000000000v7"
-    copies = store_of(place).copies
-    assert copies is not None
+    copies = items_of(place)
     copies.note([SegmentCopy(name)])
     row = table.rows(named(place)[0].name)[0]
     table.put({**row, "table_id": {"S": f"{table.registry}@{name}"}})
@@ -185,8 +174,7 @@ def test_a_reader_between_two_ranges_reads_on_while_its_segments_are_collected(p
 def test_a_reader_whose_items_are_gone_reads_the_segment(place: Place) -> None:
     base = filled(place, 5)
     state = place.lake.stream("t", "s").snapshot()
-    copies = store_of(place).copies
-    assert copies is not None
+    copies = items_of(place)
     copies.remove(list(kept(place).values()))
     assert kept(place) == {}
     assert list(state.files_from(4, 9)) == list(base.manifest.files)[1:3]

@@ -20,6 +20,7 @@ from tests.stores.dynamodb.items.places import (
     SEGMENTS,
     Table,
     filled,
+    items_of,
     kept,
     named,
     operations,
@@ -200,8 +201,7 @@ def test_segments_without_items_get_them_a_few_at_a_time_and_the_newest_first(
         table.delete(row)
     monkeypatch.setattr(items, "_AT_ONCE", 1)
     for turn in range(1, len(segments) + 1):
-        copies = store_of(place).copies
-        assert copies is not None
+        copies = items_of(place)
         copies.keep(segments, lambda segment: loaded.manifest.files_from(segment.offset, segment.end))
         assert kept(place).keys() == {segment.name for segment in segments[-turn:]}
     check_items(place, server)
@@ -232,8 +232,7 @@ def test_an_entry_that_is_too_large_for_an_item_is_read_from_its_segment(
 
 def test_reads_give_up_soon_where_the_table_does_not_answer(place: Place, server: DynamoServer) -> None:
     filled(place, MANY)
-    copies = store_of(place).copies
-    assert copies is not None
+    copies = items_of(place)
     server.fail("Query", code="ThrottlingException", times=ALWAYS)
     before = place.clock.seconds
     assert copies.text(named(place)[0]) is None

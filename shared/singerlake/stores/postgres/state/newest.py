@@ -43,18 +43,18 @@ class NewestState:
     """Reads the state of one stream. All methods raise ``CorruptObjectError``, ``UnsupportedFormatError``, and what
     ``Session.read`` and storage raise."""
 
-    def __init__(self, session: Session, place: StreamPlace, table_id: str) -> None:
+    def __init__(self, session: Session, place: StreamPlace, table_id: str, segments: SegmentObjects) -> None:
         self._session = session
         self._storage = place.storage
         self._key = layout.manifest_key(place.tap, place.stream)
         self._table_id = table_id
-        self._segments = RowSegments(session, table_id, SegmentObjects(place.storage, place.tap, place.stream))
+        self._segments = RowSegments(session, table_id, segments)
 
     def read(self) -> Manifest | None:
         """The newest state, all of it from one moment; None: no such stream."""
 
         def few(connection: Connection) -> tuple[bool, Manifest | None]:
-            if has_more_files(connection, self._table_id, sizes_of(None).whole):
+            if has_more_files(connection, self._table_id, sizes_of().whole):
                 return False, None
             return True, self.of_rows(connection)
 
