@@ -69,5 +69,5 @@ print(made)
 @sanitized.linux
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_columns_stay_within_their_memory(tmp_path: Path, seed: int) -> None:
-    made = sanitized.watched(tmp_path, "projections/formats/encode/_rows.c", FUZZ, seed, ROUNDS)
+    made = sanitized.watched(tmp_path, "tables/formats/encode/_rows.c", FUZZ, seed, ROUNDS)
     assert int(made) > ROUNDS / 10
