@@ -78,7 +78,7 @@ def test_so_has_one_that_is_killed_at_any_call(crew: Crew) -> None:
     killed_everywhere(crew, ANY)
 
 
-@pytest.mark.crossed("kind", "call", "after")
+@pytest.mark.in_turn("kind", "call", "after")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("call", [r"^storage\.delete_all", r"^store\.commit"])
 def test_a_collection_killed_at_its_turning_points_is_run_again(crew: Crew, call: str, after: bool) -> None:

@@ -50,7 +50,7 @@ MINE = {"lake": r"/t/s/", "dynamodb": r"DynamoDB", "postgres": r"^COMMIT|^\s*(SE
 """Requests of the writers, but for those that only look what a server can do."""
 
 
-@pytest.mark.crossed("kind", "nth")
+@pytest.mark.in_turn("kind", "nth")
 @pytest.mark.parametrize("nth", [1, 2])
 def test_8_a_commit_whose_reply_is_lost_counts_once(network: Network, kind: Kind, nth: int) -> None:
     fault = network.proxy.drop(kind.request, after=True, skip=nth - 1)
@@ -59,7 +59,7 @@ def test_8_a_commit_whose_reply_is_lost_counts_once(network: Network, kind: Kind
     assert network.crew.count() == 2
 
 
-@pytest.mark.crossed("kind", "nth")
+@pytest.mark.in_turn("kind", "nth")
 @of_kinds(lambda kind: bool(kind.appends))
 @pytest.mark.parametrize("nth", [1, 2])
 def test_8_a_record_whose_reply_is_lost_counts_once(network: Network, nth: int) -> None:
@@ -105,7 +105,7 @@ def test_9_a_commit_that_lands_late_is_not_applied_twice(network: Network, kind:
     assert len(before.files) == 2
 
 
-@pytest.mark.crossed("kind", "others")
+@pytest.mark.in_turn("kind", "others")
 @pytest.mark.parametrize("others", [0, 2])
 def test_9_a_commit_that_lands_after_its_writer_died_is_found_by_the_rerun(
     network: Network, kind: Kind, others: int

@@ -16,7 +16,7 @@ from tests.servers.s3 import S3Server
 pytestmark = pytest.mark.in_turn("kind")
 
 
-@pytest.mark.crossed("kind", "moment")
+@pytest.mark.in_turn("kind", "moment")
 @pytest.mark.parametrize("moment", ["before-it-commits", "on-the-way"])
 def test_5_a_writer_that_slept_through_others_commits_finds_its_place_after_them(
     crew: Crew, kind: Kind, moment: str

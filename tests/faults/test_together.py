@@ -15,7 +15,7 @@ from tests.faults.support.worker import Job, Point, Prepared
 pytestmark = pytest.mark.in_turn("kind")
 
 
-@pytest.mark.crossed("kind", "writers")
+@pytest.mark.in_turn("kind", "writers")
 @pytest.mark.parametrize("writers", [2, 8])
 def test_7_commits_at_the_same_moment_all_find_a_place(crew: Crew, writers: int) -> None:
     at_once(crew, writers)
@@ -98,7 +98,7 @@ SKEWS = {
 }
 
 
-@pytest.mark.crossed("kind", "skew")
+@pytest.mark.in_turn("kind", "skew")
 @pytest.mark.parametrize("skew", SKEWS)
 def test_clocks_that_are_wrong_lose_nothing(crew: Crew, skew: str) -> None:
     barrier = crew.barrier(2)

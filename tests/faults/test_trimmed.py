@@ -14,7 +14,7 @@ EFFECT = r"^storage\.(put|delete|upload) |^dynamodb\.(Put|Update|Delete|Transact
 """What a trim changes something with."""
 
 
-@pytest.mark.crossed("kind", "moment")
+@pytest.mark.in_turn("kind", "moment")
 @pytest.mark.parametrize("moment", ["before-it-commits", "on-the-way"])
 def test_21_a_writer_that_slept_while_its_number_was_trimmed_is_refused(crew: Crew, kind: Kind, moment: str) -> None:
     call = r"^store\.commit" if moment == "before-it-commits" else kind.call
@@ -60,7 +60,7 @@ def test_22_a_trim_that_dies_at_any_step_leaves_a_log_that_can_be_read_and_trimm
     crew.at_each_step(steps, at)
 
 
-@pytest.mark.crossed("kind", "keep")
+@pytest.mark.in_turn("kind", "keep")
 @pytest.mark.parametrize("keep", [0, 3])
 def test_22_trims_and_writers_at_once_agree(crew: Crew, keep: int) -> None:
     crew.publish("before", files=3)

@@ -94,7 +94,7 @@ def killed_everywhere(crew: Crew, calls: str) -> None:
     at_each_step(crew, calls, at)
 
 
-@pytest.mark.crossed("kind", "call", "after")
+@pytest.mark.in_turn("kind", "call", "after")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("call", [rf"^storage\.compose .*{JOINED}", r"^store\.commit", r"^store\.publish"])
 def test_a_vacuum_killed_at_its_turning_points_is_run_again(crew: Crew, kind: Kind, call: str, after: bool) -> None:

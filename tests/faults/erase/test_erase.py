@@ -79,7 +79,7 @@ def test_so_has_one_that_is_killed_at_any_call(crew: Crew) -> None:
     killed_everywhere(crew, ANY)
 
 
-@pytest.mark.crossed("kind", "call", "after")
+@pytest.mark.in_turn("kind", "call", "after")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("call", [rf"^storage\.upload .*{WRITTEN}", r"^store\.commit", r"^store\.publish"])
 def test_an_erasure_killed_at_its_turning_points_is_run_again(crew: Crew, kind: Kind, call: str, after: bool) -> None:
