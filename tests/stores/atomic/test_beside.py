@@ -121,7 +121,7 @@ LEFT: dict[str, tuple[list[list[int | None]], list[list[int | None]]]] = {
 """What the stream may hold then: of what was there before, and of what a run that is committed brought."""
 
 
-@pytest.mark.crossed("kind", "act")
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("kind", ATOMIC_STORES)
 def test_what_comes_to_one_of_its_streams_at_any_step_leaves_a_run_whole(

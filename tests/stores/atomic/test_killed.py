@@ -57,9 +57,9 @@ NEXT: dict[str, Callable[[Place, Runs], object]] = {
 }
 
 
-@pytest.mark.crossed("kind", "following")
+@pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("following", NEXT)
-@pytest.mark.parametrize("kind", DATABASES)
+@pytest.mark.parametrize("kind", DATABASES[::-1])
 def test_a_run_that_is_killed_at_any_step_is_seen_whole_or_not_at_all_and_the_next_one_shows_it(
     kind: str, following: str, request: pytest.FixtureRequest
 ) -> None:

@@ -32,7 +32,7 @@ from tests.upkeep.migrate.moving import (
     writer_of,
 )
 
-pytestmark = pytest.mark.crossed("source", "target")
+pytestmark = pytest.mark.in_turn("source", "target")
 
 
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)

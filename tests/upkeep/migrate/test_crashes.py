@@ -42,7 +42,7 @@ from tests.upkeep.migrate.moving import (
 )
 from tests.upkeep.vacuum.test_stores import begun
 
-pytestmark = pytest.mark.crossed("source", "target")
+pytestmark = pytest.mark.in_turn("source", "target")
 
 
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
@@ -120,7 +120,6 @@ def test_after_a_crash_at_any_step_what_a_run_commits_is_read_when_it_has_ended(
     assert moved
 
 
-@pytest.mark.crossed("source", "target")
 @pytest.mark.parametrize("target", IN_A_DATABASE)
 @pytest.mark.parametrize("source", ON_THE_LAKE)
 def test_a_writer_of_a_database_does_not_take_for_lost_what_has_not_come_to_it(
