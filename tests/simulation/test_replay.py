@@ -19,6 +19,7 @@ from tests.simulation.stores.all import STORES
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.sampled(kind=10)
 @pytest.mark.parametrize("kind", STORES)
 def test_a_seed_or_the_schedule_that_it_made_gives_the_same_run_every_time(kind: str) -> None:
     once, twice = (simulate(STORES[kind], 7, trace=True) for _ in range(2))

@@ -61,6 +61,7 @@ def between(kind: str, request: pytest.FixtureRequest, at: int, tmp_path: Path |
     return came
 
 
+@pytest.mark.crossed("kind", "with_a_file")
 @pytest.mark.parametrize("with_a_file", [False, True], ids=["schema", "file"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_of_two_becomes_the_first_version_whatever_the_order(

@@ -47,6 +47,7 @@ def test_two_settlers_agree_on_one_order() -> None:
     assert every_order(make, switches=3) > 500
 
 
+@pytest.mark.thorough
 def test_three_settlers_agree_too() -> None:
     def make() -> Race:
         crew = Crew()
@@ -101,6 +102,7 @@ def test_of_two_replacements_settled_by_both_writers_at_once_exactly_one_is_void
     assert every_order(make, switches=2) > 50
 
 
+@pytest.mark.thorough
 def test_a_trim_takes_nothing_from_a_settler() -> None:
     def make() -> Race:
         crew = Crew()

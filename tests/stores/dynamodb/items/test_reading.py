@@ -143,6 +143,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+@pytest.mark.sampled(damage=4)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_does_not_fit_is_read_from_the_segment(place: Place, server: DynamoServer, damage: str) -> None:
     loaded = filled(place, MANY)
