@@ -78,7 +78,7 @@ def test_many_streams_are_committed_by_threads_that_take_turns(tmp_path: Path, t
     assert {manifest(tmp_path, stream).next_offset for stream in STREAMS} == {20}
 
 
-@pytest.mark.parametrize("store", ["lockfile", "log", "merge"])
+@pytest.mark.parametrize("store", ["lockfile", "log", pytest.param("merge", marks=pytest.mark.thorough)])
 def test_no_thread_has_a_turn_while_it_waits_for_one_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
 ) -> None:

@@ -167,6 +167,7 @@ def test_a_long_list_is_read_before_the_stream_s_row_is_locked(
     assert consistent(place) == after.manifest
 
 
+@pytest.mark.thorough
 def test_a_long_list_is_read_outside_the_transaction_that_reads_the_rows(
     place: PostgresPlace, hurried: PostgresStore
 ) -> None:
