@@ -69,6 +69,7 @@ def test_messages_of_all_kinds_are_rows_and_holes_are_none(load: Load) -> None:
     assert [row._singerlake_offset for row in found if row._singer_type == "ACTIVATE_VERSION"] == [ACTIVATED]
 
 
+@pytest.mark.sampled(first=2)
 @pytest.mark.parametrize(("first", "stop"), [(0, 7), (7, 9), (7, 41), (22, 38), (30, 60), (59, 60)])
 def test_offsets_within_holes_are_borders_as_any(load: Load, first: int, stop: int) -> None:
     wanted = [number for number in LEFT if first <= number < stop]
