@@ -128,6 +128,13 @@ def test_an_upload_that_storage_forgot_is_no_missing_source(
         storage.compose("made", [of("large"), of("small")])
 
 
+def test_an_upload_that_storage_does_not_find_at_once_goes_on(s3: S3Server, storage: CloudStorage) -> None:
+    objects(storage)
+    s3.fail("PUT", status=404, code="NoSuchUpload", times=2, key_contains="made")
+    storage.compose("made", [of("large"), of("small")])
+    assert body(storage, "made") == LARGE + SMALL
+
+
 def test_an_end_whose_reply_is_lost_is_an_end(s3: S3Server, storage: CloudStorage) -> None:
     objects(storage)
     armed = []
