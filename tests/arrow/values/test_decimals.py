@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from singerlake.arrow.values.decimals import decimals
+from singerlake.arrow.values.arrays import decimals
 from singerlake.lake import Lake
 from tests.lakes import build_stream, record_line
 

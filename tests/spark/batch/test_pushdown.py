@@ -19,7 +19,7 @@ from singerlake.arrow.plan.pruning import Comparison, Predicate
 from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.spark.batch.pushdown import condition_of
+from singerlake.spark.batch.plan import condition_of
 from singerlake.spark.source import SingerlakeDataSource
 from tests.lakes import build_stream, record_line
 

@@ -22,7 +22,7 @@ from singerlake.arrow.schema.columns import (
 from singerlake.errors import ValueDoesNotFitError
 from singerlake.lake import Lake
 from singerlake.spark.source import SingerlakeDataSource
-from singerlake.spark.stream.new_properties import not_read
+from singerlake.spark.stream.reader import not_read
 from tests.lakes import build_stream
 from tests.spark.stream.streaming import (
     STREAM,

@@ -1,23 +1,34 @@
-"""From what a table means to a reader of it: which files, which columns, which partitions."""
+"""From what a table means to a reader of it: which files, which columns, which partitions.
+
+Filters that Spark pushes down (from 4.1 on, where ``spark.sql.python.filterPushdown.enabled`` is set) are only for
+those who ask for it: up to 4.3.0, Spark keeps what a reader planned with one query's filters beside the DataFrame, and
+takes it for the next query of the same DataFrame that has no filters to push, or for the other side of a join with
+itself. Neither a reader nor a task can tell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.plan.pruning import Predicate, prune
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from singerlake.arrow.plan.pruning import Comparison, Predicate, is_exact, prune
 from singerlake.arrow.plan.request import MessageKinds
 from singerlake.arrow.plan.snapshot import Pin, check_lineage, declared, looked_for, selected
 from singerlake.arrow.plan.splits import Split, pack, partition_bytes, runs
-from singerlake.arrow.schema.own import FILES, TIME
+from singerlake.arrow.schema.columns import Struct
+from singerlake.arrow.schema.known import KnownObject
+from singerlake.arrow.schema.own import FILES, METADATA, OFFSET, TIME
+from singerlake.errors import SettingError
 from singerlake.format.state.files.totals import totals_of
-from singerlake.spark.batch.pushdown import PushingReader, check_supported
-from singerlake.spark.batch.reader import SingerlakeReader
+from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
 from singerlake.spark.lake import open_stream, snapshot
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.spark_types import requested
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 
@@ -56,3 +67,88 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool)
         check_supported()
         return PushingReader(options, stream.prefix, schema, columns, known, cut)
     return SingerlakeReader(options, stream.prefix, schema, columns, known, cut(()))
+
+
+_TESTS = {
+    "EqualTo": Comparison.EQUAL,
+    "EqualNullSafe": Comparison.EQUAL,
+    "LessThan": Comparison.LESS,
+    "LessThanOrEqual": Comparison.AT_MOST,
+    "GreaterThan": Comparison.MORE,
+    "GreaterThanOrEqual": Comparison.AT_LEAST,
+    "In": Comparison.AMONG,
+    "IsNull": Comparison.NULL,
+    "StringStartsWith": Comparison.STARTS,
+    "StringEndsWith": Comparison.ENDS,
+    "StringContains": Comparison.CONTAINS,
+}
+
+
+def check_supported() -> None:
+    """Raise ``SettingError`` where this pyspark pushes no filters to Python."""
+    if not hasattr(DataSourceReader, "pushFilters"):
+        raise SettingError("option 'pushdown' needs pyspark 4.1 or newer", hint="leave it out, or upgrade pyspark")
+
+
+class PushingReader(SingerlakeReader):
+    """A reader that takes filters on the lake's own columns. ``cut`` makes the partitions that are left by them.
+
+    Spark refuses a reader that defines ``pushFilters`` while its setting is off, and names the setting.
+    """
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        prefix: str,
+        schema: StructType,
+        columns: Struct,
+        known: KnownObject | None,
+        cut: Callable[[Sequence[Predicate]], Sequence[tuple[Split, ...]]],
+    ) -> None:
+        super().__init__(options, prefix, schema, columns, known, ())
+        self._cut: Callable[[Sequence[Predicate]], Sequence[tuple[Split, ...]]] | None = cut
+        self._conditions: tuple[Predicate, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_cut": None}
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each task."""
+        return [RunsPartition(part) for part in (self._cut(self._conditions) if self._cut else ())]
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Leaves out what ``filters`` cannot match. Spark gets those back that rows have to be asked again for."""
+        conditions = [condition_of(each, self._schema) for each in filters]
+        self._conditions = tuple(condition for condition in conditions if condition is not None)
+        return [
+            each
+            for each, condition in zip(filters, conditions, strict=True)
+            if condition is None or not is_exact(condition)
+        ]
+
+
+def condition_of(given: Filter, schema: StructType) -> Predicate | None:
+    """A filter in our terms; None where it is on another column, on one that is read as another type than its own, or
+    of a kind that is not known here."""
+    from pyspark.sql.types import LongType, StringType, TimestampType
+
+    negated = type(given).__name__ == "Not"
+    inner: Any = given.child if negated else given  # type: ignore[attr-defined]
+    name = type(inner).__name__
+    if name == "IsNotNull":
+        name, negated = "IsNull", not negated
+    path: tuple[str, ...] = getattr(inner, "attribute", ())
+    if len(path) != 1 or METADATA.get(path[0]) is None or name not in _TESTS:
+        return None
+    (column,) = path
+    own = {OFFSET: LongType(), TIME: TimestampType()}.get(column, StringType())
+    if column not in schema.names or schema[column].dataType != own:
+        return None
+    test = _TESTS[name]
+    if test is Comparison.NULL:
+        return Predicate(column, test, (), negated)
+    value = inner.value
+    values = tuple(value) if test is Comparison.AMONG else (value,)
+    if name == "EqualNullSafe" and value is None:
+        test, values = Comparison.NULL, ()
+    return Predicate(column, test, values, negated)

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, selected
 from singerlake.arrow.plan.splits import pack, partition_bytes, runs
-from singerlake.arrow.schema.columns import Struct, merge
+from singerlake.arrow.schema.columns import Array, Column, Struct, Variant, merge
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import FILES
@@ -36,13 +36,39 @@ from singerlake.spark.options import ReadOptions
 from singerlake.spark.spark_types import requested
 from singerlake.spark.stream.api import SupportsTriggerAvailableNow, check_supported, default_limit, limits_under
 from singerlake.spark.stream.limits import admitted
-from singerlake.spark.stream.new_properties import not_read
 from singerlake.spark.stream.offsets import Positions, bookmark_at, from_json, to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
+
+
+def not_read(columns: Struct, declared: Struct) -> tuple[list[str], list[str]]:
+    """The properties that ``declared`` has and ``columns`` do not, and those whose columns do not take every value of
+    the type declared; both as paths: ``who.name``, ``tags[].id``."""
+    missing: list[str] = []
+    other: list[str] = []
+    for path, difference in _differences(columns, declared, ""):
+        (other if difference else missing).append(path)
+    return missing, other
+
+
+def _differences(column: Column, declared: Column, path: str) -> Iterator[tuple[str, bool]]:
+    """Paths, with False where there is no such column, and True where it is of too narrow a type."""
+    if isinstance(column, Struct) and isinstance(declared, Struct):
+        for field in declared.fields:
+            own = column.get(field.name)
+            inner = f"{path}.{field.name}" if path else field.name
+            if own is None:
+                yield inner, False
+            else:
+                yield from _differences(own.type, field.type, inner)
+    elif isinstance(column, Array) and isinstance(declared, Array):
+        yield from _differences(column.element, declared.element, path + "[]")
+    elif not isinstance(column, Variant) and merge(column, declared) != column:
+        yield path, True
+
 
 logger = logging.getLogger(__name__)
 

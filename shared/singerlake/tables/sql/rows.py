@@ -1,14 +1,17 @@
-"""From the rows of a statement to the files of a table: straight, or sorted first."""
+"""From the rows of a statement to the files of a table: straight, or sorted first. Engines know years that ISO
+8601 has no four digits for: no table can have them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.schema.types import arrow_schema
 from singerlake.clock import random_id
+from singerlake.errors import SettingError
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Action, Check
 from singerlake.tables.rows.conditions import holds
@@ -17,7 +20,6 @@ from singerlake.tables.rows.convert import Seen
 from singerlake.tables.rows.order import sorted_rows
 from singerlake.tables.rows.partitions import with_partitions
 from singerlake.tables.sql.columns import ROW
-from singerlake.tables.sql.times import refuse_far_times
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import TableFile
 from singerlake.tables.tasks.duplicates import ValueRange
@@ -26,6 +28,50 @@ from singerlake.tables.tasks.write_file import Place, write_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_EPOCH = date(1970, 1, 1)
+_FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
+_DAY = 86_400_000_000
+"""In microseconds."""
+
+
+def refuse_far_times(rows: pa.Table) -> None:
+    """Raise ``SettingError`` where a date or a timestamp is not of the years 1 to 9999."""
+    for name in rows.column_names:
+        if any(map(_is_far, _times(rows.column(name)))):
+            raise SettingError(
+                f"column {name!r} of the statement has a date or a time beyond the years 1 to 9999, which no table has",
+                hint="leave such rows out with WHERE, or cast the column to STRING",
+            )
+
+
+def _times(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
+    """The dates and times of a column, nested ones too."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        yield column
+    elif pa.types.is_list(column.type):
+        yield from _times(pc.list_flatten(column))
+    elif pa.types.is_struct(column.type):
+        for field in column.flatten():
+            yield from _times(field)
+
+
+def _is_far(column: pa.ChunkedArray) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_date = pa.types.is_date(column.type)
+    ends = pc.min_max(column.cast(pa.int32() if is_date else pa.int64()))
+    least, greatest = ends["min"].as_py(), ends["max"].as_py()
+    if least is None:
+        return False
+    first, last = (_FIRST, _LAST) if is_date else (_FIRST * _DAY, (_LAST + 1) * _DAY - 1)
+    return bool(least < first or greatest > last)
+
 
 HELD_BYTES = 64 << 20
 """Of rows that a task holds at once: a file, or a part of one that is sorted."""
