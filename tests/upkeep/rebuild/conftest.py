@@ -1,4 +1,4 @@
-"""Every rebuild in memory, and once more with nearly everything on the disk."""
+"""Every rebuild with nearly everything on the disk. That it is the same in memory is a test of ``test_plans``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.upkeep.rebuild.spooled.sizes import keep_little
+from tests.upkeep.rebuild.sizes import keep_little
 
 
-@pytest.fixture(scope="module", autouse=True, params=["in memory", "on disk"])
-def where(request: pytest.FixtureRequest) -> Iterator[str]:
+@pytest.fixture(scope="module", autouse=True)
+def little() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        if request.param == "on disk":
-            keep_little(patched)
-        yield request.param
+        keep_little(patched)
+        yield

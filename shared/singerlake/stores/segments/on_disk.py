@@ -13,7 +13,7 @@ from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList, Part, Run, touching
 from singerlake.format.state.files.segment import Segment, describe
-from singerlake.scratch.file import ScratchFile
+from singerlake.scratch.database import ScratchDatabase
 from singerlake.stores.segments.objects import checksum, to_text
 
 _LEVEL = 1
@@ -26,8 +26,8 @@ class LocalSegments:
     def __init__(self, others: FileList, made: str) -> None:
         self._others = others
         self._made = made
-        self._file: ScratchFile | None = None
-        self._places: dict[str, tuple[int, int]] = {}
+        self._rows: ScratchDatabase | None = None
+        self._names: set[str] = set()
         self._last: tuple[str, Run] | None = None
 
     @property
@@ -36,18 +36,19 @@ class LocalSegments:
         return self._others.lost
 
     def write(self, files: Sequence[DataFile]) -> Segment:
-        """Keep files as a new segment. Raises what ``ScratchFile`` raises."""
-        if self._file is None:
-            self._file = ScratchFile(self._made)
+        """Keep files as a new segment. Raises what ``ScratchDatabase`` raises."""
+        if self._rows is None:
+            self._rows = ScratchDatabase(self._made, ["CREATE TABLE segments (name TEXT PRIMARY KEY, body BLOB)"], [])
         text = to_text(files)
         segment = describe(files, name=layout.segment_name(files[0].offset, random_id()), sha256=checksum(text))
         body = igzip_lib.compress(text, _LEVEL, flag=igzip_lib.COMP_GZIP)
-        self._places[segment.name] = self._file.append(body), len(body)
+        self._rows.first("INSERT INTO segments VALUES (?, ?)", (segment.name, body))
+        self._names.add(segment.name)
         return segment
 
     def load(self, segment: Segment) -> Run:
-        """The files of a segment. Raises what ``ScratchFile`` raises, and what the other list does."""
-        if segment.name not in self._places:
+        """The files of a segment. Raises what ``ScratchDatabase`` raises, and what the other list does."""
+        if segment.name not in self._names:
             return next(self._others.runs([segment]))
         last = self._last
         if last is None or last[0] != segment.name:
@@ -60,19 +61,21 @@ class LocalSegments:
 
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
         """The files of each in turn. ``stored`` is as in ``SegmentSource``. Raises as ``load``."""
-        others = self._others.runs([segment for segment in segments if segment.name not in self._places], stored=stored)
+        others = self._others.runs([segment for segment in segments if segment.name not in self._names], stored=stored)
         for segment in segments:
-            yield self._read(segment) if segment.name in self._places else next(others)
+            yield self._read(segment) if segment.name in self._names else next(others)
 
     def _read(self, segment: Segment) -> Run:
-        assert self._file is not None
-        body = self._file.read(*self._places[segment.name])
+        assert self._rows is not None
+        found = self._rows.first("SELECT body FROM segments WHERE name = ?", (segment.name,))
+        assert found is not None
+        (body,) = found
         return AppendOnlyList(decode(igzip_lib.decompress(body, flag=igzip_lib.DECOMP_GZIP), list[DataFile]))
 
 
 def on_disk(files: FileList, made: str) -> FileList:
     """The same files, all at hand or on this machine's disk; ``made`` as of ``LocalSegments``. Raises what
-    ``ScratchFile`` raises, and where they come from."""
+    ``ScratchDatabase`` raises, and where they come from."""
     local = LocalSegments(FileList(), made)
     parts: list[Part] = []
     for part, run in zip(files.parts, files.runs(files.parts), strict=True):

@@ -10,7 +10,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.totals import totals_of
 from singerlake.upkeep.file_count import NONE, Tally
-from singerlake.upkeep.rebuild.spooled.former import FormerFiles
+from singerlake.upkeep.rebuild.listed_files import FormerFiles
 
 KINDS = ("added", "dropped", "moved", "mended")
 _NAMED = 5

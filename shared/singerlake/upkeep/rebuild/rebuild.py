@@ -22,10 +22,9 @@ from singerlake.format.state.model import Manifest, Retired, SchemaVersion, Stre
 from singerlake.storage.port import Storage
 from singerlake.upkeep.progress import UNSEEN, Progress
 from singerlake.upkeep.rebuild.choose import TornFile
+from singerlake.upkeep.rebuild.found_files import DistinctFiles
+from singerlake.upkeep.rebuild.listed_files import FormerFiles, Listing
 from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile
-from singerlake.upkeep.rebuild.spooled.former import FormerFiles
-from singerlake.upkeep.rebuild.spooled.listing import Listing
-from singerlake.upkeep.rebuild.spooled.settled import DistinctFiles
 from singerlake.upkeep.rebuild.survey import Survey, stream_objects, survey
 from singerlake.upkeep.rebuild.uncommitted import without_uncommitted
 from singerlake.upkeep.verify.findings import Finding
@@ -63,7 +62,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None
     """What the stream would be had its files been committed to ``birth``, a state without files, one by one.
 
     Meets those of ``former`` that are listed again, and those whose messages a listed file holds. Raises what
-    ``ScratchFile`` raises.
+    ``ScratchDatabase`` raises.
     """
     prefix = layout.stream_prefix(birth.tap, birth.stream)
     files = DistinctFiles(surveyed.files, prefix)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import count
+from operator import attrgetter
 
 import msgspec
 
@@ -24,11 +25,10 @@ from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, 
 from singerlake.upkeep.file_count import NONE, Tally
 from singerlake.upkeep.rebuild.choose import TornFile, choose
 from singerlake.upkeep.rebuild.difference import Difference, DifferenceTotals, difference, difference_totals
+from singerlake.upkeep.rebuild.found_files import DistinctFiles
+from singerlake.upkeep.rebuild.listed_files import FormerFiles, Listing
 from singerlake.upkeep.rebuild.rebuild import Hashes, describe, other_bytes, place, rebuilt, timed
 from singerlake.upkeep.rebuild.scanned_file import ScannedFile
-from singerlake.upkeep.rebuild.spooled.former import FormerFiles
-from singerlake.upkeep.rebuild.spooled.listing import Listing
-from singerlake.upkeep.rebuild.spooled.settled import DistinctFiles
 from singerlake.upkeep.rebuild.survey import Survey
 from singerlake.upkeep.verify.check_state import check_state, is_of
 from singerlake.upkeep.verify.findings import Finding
@@ -288,6 +288,7 @@ def _unlisted(
 ) -> tuple[tuple[ScannedFile, ...], tuple[TornFile, ...]]:
     """Files whose messages nothing listed holds, in the order of a rebuild, and those that are torn."""
     rest: list[ScannedFile] = []
+    never: list[Finding] = []
     for met, file in listed.each():
         if met or file.id in before.retired_by_id:
             continue
@@ -295,7 +296,8 @@ def _unlisted(
         if why is None:
             rest.append(file)
         else:
-            findings.append(Finding("unlisted", prefix + file.path, f"is not listed: {why}", problem=False))
+            never.append(Finding("unlisted", prefix + file.path, f"is not listed: {why}", problem=False))
+    findings += sorted(never, key=attrgetter("key"))
     if not rest:
         return (), ()
     asked = {source for file in rest for source, _ in file.sources}

@@ -28,9 +28,9 @@ from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import CollectFiles, Transaction
 from singerlake.storage.port import Entry, Storage
-from singerlake.stores.commit import commit_once
+from singerlake.stores.commit import Commit
 from singerlake.stores.history import stream_closed
-from singerlake.stores.port import Loaded, ManifestStore
+from singerlake.stores.port import Loaded, ManifestStore, Pending
 from singerlake.stores.publish import mend_published, published
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.progress import UNSEEN, Progress
@@ -223,9 +223,11 @@ def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, n
     if base is None:
         return store.create(plan.after).manifest.transaction == plan.after.transaction
     assert plan.change is not None
-    outcome = commit_once(store, base, Transaction(id=id, at=now, change=plan.change), clock=clock)
-    # In a store that settles later, a plan that another writer's commit came before is void, and made again.
-    if isinstance(outcome, Conflict) and not store.abilities.settles:
+    outcome = store.commit(base, Transaction(id=id, at=now, change=plan.change))
+    if isinstance(outcome, Pending):
+        # A plan that another writer's commit came before is void there, and made again.
+        return isinstance(Commit(store, clock, pending=outcome).wait(base), Loaded)
+    if isinstance(outcome, Conflict):
         if outcome.successor is not None:
             raise stream_closed(plan.after.tap, plan.after.stream, outcome.successor)
         raise CommitRefusedError(

@@ -82,24 +82,29 @@ class ScannedFile(msgspec.Struct, frozen=True, gc=False):
         return self.replaces or ((self.id, self.messages),)
 
     @property
+    def file_order(self) -> FileOrder:
+        """The first of the rest, unpacked."""
+        return _ORDER.decode(self.packed)
+
+    @property
     def holes(self) -> int:
         """Which of its messages are erased, as bits: the lowest is the first message."""
         bits = 0
-        for first, count in HOLES.iter_unpack(_ORDER.decode(self.packed).holes):
+        for first, count in HOLES.iter_unpack(self.file_order.holes):
             bits |= ((1 << count) - 1) << first
         return bits
 
     @property
     def atomic_run(self) -> str | None:
         """The id of the atomic run that wrote it; None where it is of another run, or was vacuumed."""
-        said = _ORDER.decode(self.packed)
+        said = self.file_order
         return said.run if said.atomic else None
 
     @property
     def order(self) -> tuple[bool, str, str, int, str, str]:
         """Its place among the files of a stream: the writers' clocks, then the run and the number in it. Files that
         say nothing of the kind come last, as what their storage says of them changes with each copy."""
-        order = _ORDER.decode(self.packed)
+        order = self.file_order
         return not order.run, order.created, order.run, order.seq, self.id, self.path
 
     def has_all_of(self, part: ScannedFile) -> bool:

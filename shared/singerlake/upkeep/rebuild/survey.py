@@ -17,8 +17,8 @@ from singerlake.format.state.model import StreamSchema
 from singerlake.storage.port import Entry, Storage
 from singerlake.upkeep.file_count import NONE, Tally
 from singerlake.upkeep.progress import UNSEEN, Progress
+from singerlake.upkeep.rebuild.found_files import FoundFiles
 from singerlake.upkeep.rebuild.scanned_file import ScannedFile, identify
-from singerlake.upkeep.rebuild.spooled.found_files import FoundFiles
 from singerlake.upkeep.rebuild.survey_journal import SurveyJournal, text_of
 from singerlake.upkeep.scan.scan import scan
 from singerlake.upkeep.scan.small_files import small_bodies
@@ -89,7 +89,7 @@ def survey(
 ) -> Survey:
     """Read data files of one stream, and the kept schemas among ``entries``. ``engine`` is what reads the files,
     threads of this process by default. Files that ``journal`` says are as they were when they were found sound are not
-    read again. Raises what storage raises, and what ``ScratchFile`` raises."""
+    read again. Raises what storage raises, and what ``ScratchDatabase`` raises."""
     prefix = layout.stream_prefix(tap, stream)
     scanned = FoundFiles()
     findings: list[Finding] = []
@@ -128,8 +128,6 @@ def survey(
         files += 1
         stored += entry.size
         progress.advance(entry.size)
-    # What was noted came before what was read.
-    scanned.seal(by_path=journal is not None)
     kept: list[KeptSchema] = []
     for entry in beside:
         held = read_kept(storage, entry, tap, stream)

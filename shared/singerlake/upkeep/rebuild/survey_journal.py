@@ -13,9 +13,9 @@ import msgspec
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.messages import REFUSALS
 from singerlake.format.state.model import StreamSchema
+from singerlake.scratch.database import ScratchDatabase
 from singerlake.storage.port import Entry
 from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile
-from singerlake.upkeep.rebuild.spooled.places import Places
 from singerlake.work.journal_file import JournalFile, open_file, stamp
 
 _DIGEST_BYTES = 16
@@ -44,15 +44,16 @@ class _File(msgspec.Struct, frozen=True, gc=False, tag_field="line", tag="file")
     replaces: tuple[tuple[str, int], ...] = ()
 
 
+_ADD = "INSERT INTO lines VALUES (?, ?)"
 _SAID = msgspec.json.Decoder(FileFacts)
 _LINE = msgspec.json.Decoder(_NotedSchema | _File)
 
 
 class SurveyJournal:
-    """The journal of one lake, open. Made by ``open_survey_journal``. Holds in memory where the lines of files begin,
-    by a part of the stamp, and not what they say: there may be ten millions."""
+    """The journal of one lake, open. Made by ``open_survey_journal``. ``begins`` says where the lines of files begin,
+    by stamp."""
 
-    def __init__(self, file: JournalFile, schemas: dict[str, StreamSchema], begins: Places) -> None:
+    def __init__(self, file: JournalFile, schemas: dict[str, StreamSchema], begins: ScratchDatabase) -> None:
         self._file = file
         self._schemas = schemas
         self._begins = begins
@@ -63,19 +64,19 @@ class SurveyJournal:
         """What an object below ``prefix`` said when it was as it is now; None where it was not read then, or was no
         sound file. Raises ``SettingError`` where the journal cannot be read."""
         seen = _stamp(entry)
+        if seen is None:
+            return None
         # Of a file that was noted twice, the last line counts.
-        for begin in reversed(self._begins.find(_part(seen))) if seen is not None else ():
-            line = _LINE.decode(self._file.line(begin))
+        begin = self._begins.first("SELECT begin FROM lines WHERE stamp = ? ORDER BY begin DESC LIMIT 1", (seen,))
+        if begin is not None:
+            line = _LINE.decode(self._file.line(begin[0]))
             assert isinstance(line, _File)
-            if seen is not None and line.stamp == seen.hex():
-                path, schema = entry.key[len(prefix) :], self._schemas[line.schema]
-                said = bytes(line.said)
-                return ScannedFile(path, line.id, line.messages, schema, said, line.replaces)
-        if seen is not None:
-            # It is read next, and noted: a stamp takes as long as the rest of both.
-            self._asked[entry.key] = entry, seen
-            if len(self._asked) > _ASKED:
-                self._asked.clear()
+            path, schema = entry.key[len(prefix) :], self._schemas[line.schema]
+            return ScannedFile(path, line.id, line.messages, schema, bytes(line.said), line.replaces)
+        # It is read next, and noted: a stamp takes as long as the rest of both.
+        self._asked[entry.key] = entry, seen
+        if len(self._asked) > _ASKED:
+            self._asked.clear()
         return None
 
     def note(self, entry: Entry, file: ScannedFile) -> None:
@@ -86,7 +87,7 @@ class SurveyJournal:
         if seen is not None and _is_unicode(file.packed):
             schema, said = self._id(file.schema), msgspec.Raw(file.packed)
             line = _File(entry.key, seen.hex(), schema, file.id, file.messages, said, file.replaces)
-            self._begins.add(_part(seen), self._file.append(line))
+            self._begins.add(_ADD, (seen, self._file.append(line)))
 
     def _id(self, schema: StreamSchema) -> str:
         """Cheap for an object that was asked for before."""
@@ -106,14 +107,18 @@ def open_survey_journal(path: Path, lake: str) -> Iterator[SurveyJournal]:
     """The journal at ``path`` of the lake with the URL ``lake``, made where there is none, held as long as the block
     runs. Raises ``SettingError`` as ``open_file`` does."""
     schemas: dict[str, StreamSchema] = {}
-    begins = Places()
+    begins = ScratchDatabase(
+        "the lines of a journal",
+        ["CREATE TABLE lines (stamp BLOB, begin INTEGER)"],
+        ["CREATE INDEX by_stamp ON lines (stamp, begin)"],
+    )
 
     def take(line: bytes, begin: int) -> None:
         noted = _LINE.decode(line)
         if isinstance(noted, _NotedSchema):
             schemas[noted.id] = msgspec.convert(json.loads(noted.content), StreamSchema)
         elif noted.schema in schemas and _SAID.decode(noted.said):
-            begins.add(_part(bytes.fromhex(noted.stamp)), begin)
+            begins.add(_ADD, (bytes.fromhex(noted.stamp), begin))
         else:
             raise ValueError(noted.schema)
 
@@ -132,10 +137,6 @@ def _is_unicode(packed: bytes) -> bool:
     except REFUSALS:
         return False
     return True
-
-
-def _part(stamp: bytes) -> int:
-    return int.from_bytes(stamp[:8], "little")
 
 
 def _stamp(entry: Entry) -> bytes | None:

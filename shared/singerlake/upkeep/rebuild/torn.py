@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain
 
 from singerlake.clock import IdSource
 from singerlake.errors import StorageUnavailableError
@@ -17,7 +16,6 @@ from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles
 from singerlake.upkeep.rebuild.choose import TornFile
 from singerlake.upkeep.rebuild.rebuild import Hashes, place
 from singerlake.upkeep.rebuild.scanned_file import ScannedFile
-from singerlake.upkeep.rebuild.spooled.found_files import FoundFiles
 from singerlake.upkeep.rebuild.survey import Survey, SurveyTask
 from singerlake.upkeep.verify.findings import Finding
 
@@ -38,18 +36,16 @@ class WriteTornFiles:
     ids: IdSource
 
     def __call__(self, surveyed: Survey, torn: Sequence[TornFile]) -> Survey:
-        """What was found, with the new files beside those that they were made of. One that cannot be written is a
-        finding. Raises what storage, ``local_folder`` and ``ScratchFile`` raise."""
-        made: list[ScannedFile] = []
+        """What was found, to which the new files come beside those that they were made of. One that cannot be written
+        is a finding. Raises what storage, ``local_folder`` and ``ScratchDatabase`` raise."""
         findings: list[Finding] = []
         for each in torn:
             outcome = self._written(each)
             if isinstance(outcome, Finding):
                 findings.append(outcome)
             else:
-                made.append(outcome)
-        found = FoundFiles(chain(surveyed.files, made))
-        return replace(surveyed, files=found, findings=(*surveyed.findings, *findings))
+                surveyed.files.add(outcome)
+        return replace(surveyed, findings=(*surveyed.findings, *findings))
 
     def _written(self, torn: TornFile) -> ScannedFile | Finding:
         facts = torn.file.facts

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from pathlib import Path
 
 import msgspec
@@ -17,7 +15,7 @@ from singerlake.lake import Lake
 from tests.cli.commands.store.stores import close
 from tests.cli.conftest import Run
 from tests.lakes import record_line
-from tests.upkeep.rebuild.spooled.sizes import keep_little
+from tests.scratch.disks import fill_disk
 from tests.upkeep.shelf import file_bytes
 from tests.upkeep.verify.test_verify import body_of
 
@@ -294,13 +292,9 @@ def test_the_journal_of_a_verification_is_refused_before_anything_is_written(
 def test_a_full_disk_of_this_machine_is_named_and_nothing_is_written(
     run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     before = everything(lake)
-    keep_little(monkeypatch)
     with monkeypatch.context() as patched:
-        patched.setattr(os, "pwrite", full)
+        fill_disk(patched)
         result = run("rebuild", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no space is left for the files that a rebuild found" in result.stderr

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 def list_of_rows(connection: Connection, table_id: str) -> FileList:
     """All listed files, read once. Many are kept in segments on this machine's disk. Raises what ``read_files`` and
-    ``ScratchFile`` raise."""
+    ``ScratchDatabase`` raise."""
     sizes = sizes_of()
     local = LocalSegments(FileList(), "the files that a state lists")
     parts: list[Part] = []

@@ -1,25 +1,59 @@
-"""A list of files that is made file by file: in memory, or, where it gets long, in segments on this machine's disk."""
+"""The files of the state before a rebuild, by id, and those of the state after it, where both may be very many."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from singerlake.format import FORMAT
+from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.additions import format_of
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList, Part, Run
 from singerlake.format.state.files.segment import Segment
+from singerlake.scratch.database import ScratchDatabase, to_raw
 from singerlake.stores.segments.on_disk import LocalSegments
 from singerlake.stores.segments.stored import SIZES
 
 HELD = 1 << 17
-"""Files up to which all are held in memory."""
+"""Files of a new state up to which all are held in memory."""
 SEGMENT = SIZES.segment
-_LEVEL = 1
+
+
+class FormerFiles:
+    """Files of a list, and which of them were met again. Raises what ``ScratchDatabase`` and the list's segments
+    raise."""
+
+    def __init__(self, files: FileList) -> None:
+        self._rows = ScratchDatabase(
+            "the files that a state lists",
+            ["CREATE TABLE files (number INTEGER PRIMARY KEY, id BLOB, body BLOB)"],
+            ["CREATE INDEX by_id ON files (id)"],
+        )
+        for number, file in enumerate(files):
+            self._rows.add("INSERT INTO files VALUES (?, ?, ?)", (number, to_raw(file.id), encode(file)))
+        self._met = bytearray(len(files) // 8 + 1)
+
+    def meet(self, id: str) -> DataFile | None:
+        """The file with this id, which is met by that; None where there is none. Of one that a damaged state lists
+        twice, the last."""
+        found = "SELECT number, body FROM files WHERE id = ? ORDER BY number"
+        met = self._rows.all(found, (to_raw(id),))
+        for number, _ in met:
+            self._met[number >> 3] |= 1 << (number & 7)
+        return decode(met[-1][1], DataFile) if met else None
+
+    @property
+    def unmet(self) -> Iterator[DataFile]:
+        """Those that were not met, in their order."""
+        for number, body in self._rows.rows("SELECT number, body FROM files ORDER BY number"):
+            if not self._met[number >> 3] >> (number & 7) & 1:
+                yield decode(body, DataFile)
 
 
 class Listing:
     """The files of a state in the order of their offsets. ``before`` is the list whose parts may be kept as they are.
-    Raises what ``ScratchFile`` raises, and what the segments of ``before`` do."""
+    Raises what ``ScratchDatabase`` raises, and what the segments of ``before`` do."""
 
     def __init__(self, before: FileList | None = None) -> None:
         self._parts: list[Part] = []

@@ -1,0 +1,144 @@
+"""Tables of a temporary SQLite database whose file has no name: it goes with its process, however that ends."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from errno import EIO, ENOSPC
+from typing import Any
+
+from singerlake.scratch.folder import UNKNOWN, refusal
+
+_AT_ONCE = 1 << 10
+"""Rows that wait until they are written."""
+_PAGE = 256
+"""Rows that are read at once."""
+_CACHE_KIB = 4000
+"""Pages in memory. What is larger is in the file."""
+_PRAGMAS = ("journal_mode=OFF", "synchronous=OFF", "temp_store=FILE")
+
+
+class ScratchDatabase:
+    """Tables in ``$TMPDIR``, written and read by any thread. Their space is free again as soon as nobody holds them.
+
+    Nothing is ever committed: SQLite then writes only what its memory does not hold. Indexes are made when something is
+    read first: to sort all rows once takes half the time of putting each where it belongs."""
+
+    def __init__(self, made: str, tables: Sequence[str], indexes: Sequence[str]) -> None:
+        """``made``, in the plural, is what is kept there; the others are the statements that create tables and indexes.
+        Raises as ``local_folder``, and so do the methods."""
+        self._made = made
+        self._where = UNKNOWN
+        self._using = threading.Lock()
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {}
+        self._indexes: tuple[str, ...] = ()
+        try:
+            self._where = tempfile.gettempdir()
+            self._connection = _connect()
+        except OSError as error:
+            raise refusal(error, made, self._where) from error
+        weakref.finalize(self, self._connection.close)
+        for pragma in (*_PRAGMAS, f"cache_size=-{_CACHE_KIB}"):
+            self.all(f"PRAGMA {pragma}")
+        for statement in ("BEGIN", *tables):
+            self.all(statement)
+        self._indexes = tuple(indexes)
+
+    def add(self, statement: str, row: tuple[Any, ...]) -> None:
+        """Have a statement write one more row. It is there when anything is read."""
+        try:
+            with self._using:
+                waiting = self._waiting.setdefault(statement, [])
+                waiting.append(row)
+                if len(waiting) >= _AT_ONCE:
+                    self._write()
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+
+    def first(self, statement: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
+        """The first row of a statement's answer; None where it has none."""
+        rows = self.all(statement, values)
+        return rows[0] if rows else None
+
+    def all(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement's answer, which are few."""
+        try:
+            with self._using:
+                self._prepare()
+                return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+
+    def rows(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """All rows of a statement's answer, few of them in memory. The tables stay as they are meanwhile."""
+        try:
+            with self._using:
+                self._prepare()
+                cursor = self._connection.execute(statement, values)
+            while True:
+                with self._using:
+                    page = cursor.fetchmany(_PAGE)
+                yield from page
+                if len(page) < _PAGE:
+                    return
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+
+    def _prepare(self) -> None:
+        if self._waiting:
+            self._write()
+        indexes, self._indexes = self._indexes, ()
+        for statement in indexes:
+            self._connection.execute(statement)
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for statement, rows in waiting.items():
+            self._connection.executemany(statement, rows)
+
+    def _refused(self, error: sqlite3.Error) -> Exception:
+        """What to raise for an error: its own where the disk is not to blame."""
+        code = error.sqlite_errorcode & 0xFF
+        if code == sqlite3.SQLITE_FULL:
+            return refusal(OSError(ENOSPC, os.strerror(ENOSPC)), self._made, self._where)
+        return refusal(_reason(), self._made, self._where) if code == sqlite3.SQLITE_IOERR else error
+
+
+def to_raw(text: str) -> bytes:
+    """A text as a table keeps it, since a path or an id may be no Unicode. Bytes are in the order of the texts."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def to_text(raw: bytes) -> str:
+    """The text that was kept."""
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def to_sortable(number: int) -> bytes:
+    """Bytes in the order of the numbers, which may have more than the 64 bits of SQLite's."""
+    size = (number.bit_length() + 7) // 8
+    return (0x8000 + (size if number >= 0 else -size)).to_bytes(2) + (number % (1 << 8 * size)).to_bytes(size)
+
+
+def _connect() -> sqlite3.Connection:
+    """A connection to a new file. Raises ``OSError`` where there is no folder for it."""
+    if os.name == "nt":
+        # An open file cannot be removed there, but SQLite has the system remove it when it is closed.
+        return sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    with tempfile.NamedTemporaryFile(prefix="singerlake-") as file:
+        return sqlite3.connect(file.name, isolation_level=None, check_same_thread=False)
+
+
+def _reason() -> OSError:
+    """Why the disk refuses, which SQLite does not say: the disk is asked once more."""
+    try:
+        with tempfile.TemporaryFile(buffering=0) as file:
+            file.write(bytes(1 << 16))
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error
+    return OSError(EIO, os.strerror(EIO))

@@ -1,0 +1,165 @@
+"""What a rebuild keeps on this machine's disk goes with its process, and a disk that refuses is named."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singerlake.errors import AccessDeniedError, SingerlakeError, StorageFullError, StorageUnavailableError
+from singerlake.scratch import database
+from singerlake.scratch.database import ScratchDatabase, to_raw, to_sortable, to_text
+from singerlake.upkeep.rebuild.found_files import FoundFiles
+from tests.scratch.descriptors import DESCRIPTORS, open_below
+from tests.scratch.disks import fill_disk
+from tests.upkeep.rebuild.sizes import keep_little
+from tests.upkeep.rebuild.test_found_files import found
+
+REFUSALS = [
+    (errno.ENOSPC, StorageFullError),
+    (errno.EDQUOT, StorageFullError),
+    (errno.EACCES, AccessDeniedError),
+    (errno.EIO, StorageUnavailableError),
+]
+SPOOLING = """
+import sys, time
+from singerlake.scratch.database import ScratchDatabase
+files = ScratchDatabase("files", ["CREATE TABLE bodies (body BLOB)"], [])
+files.first("INSERT INTO bodies VALUES (?)", (b"abc" * (1 << 20),))
+print(files.first("SELECT substr(body, 1, 3) FROM bodies")[0].decode(), flush=True)
+time.sleep(60)
+"""
+
+
+TABLES = ["CREATE TABLE texts (text BLOB, number INTEGER)"], ["CREATE INDEX by_text ON texts (text)"]
+ADD = "INSERT INTO texts VALUES (?, ?)"
+
+
+@given(st.lists(st.tuples(st.text("ab\0\udcff\uffff\U0001f600", max_size=3), st.integers(0, 9))), st.integers(1, 9))
+def test_rows_are_read_as_they_were_added(added: list[tuple[str, int]], at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(database, "_AT_ONCE", at_once)
+        patched.setattr(database, "_PAGE", at_once)
+        made = ScratchDatabase("texts", *TABLES)
+        for text, number in added:
+            made.add(ADD, (to_raw(text), number))
+        assert made.first("SELECT count(*) FROM texts") == (len(added),)
+        rows = [(to_text(raw), number) for raw, number in made.rows("SELECT * FROM texts ORDER BY text, number")]
+        assert rows == sorted(added)
+        made.add(ADD, (to_raw("a"), 10))
+        for wanted in {"a", *(text for text, _ in added)}:
+            found = made.all("SELECT number FROM texts WHERE text = ? ORDER BY number", (to_raw(wanted),))
+            assert [number for (number,) in found] == sorted(n for text, n in [*added, ("a", 10)] if text == wanted)
+
+
+@given(st.lists(st.integers() | st.integers(-300, 300) | st.integers(0, 200).map(lambda bits: (1 << bits) - 1)))
+def test_numbers_of_any_size_are_in_order(numbers: list[int]) -> None:
+    assert sorted(numbers, key=to_sortable) == sorted(numbers)
+
+
+def test_any_thread_reads_and_writes_and_little_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(database, "_CACHE_KIB", 100)
+    monkeypatch.setattr(database, "_AT_ONCE", 100)
+    made = ScratchDatabase("texts", *TABLES)
+
+    def work(start: int) -> int:
+        for number in range(start, 20_000, 4):
+            made.add(ADD, (b"%0100d" % number, number))
+            assert number % 500 or made.first("SELECT number FROM texts WHERE text = ?", (b"%0100d" % number,))
+        return sum(1 for _ in made.rows("SELECT * FROM texts"))
+
+    with ThreadPoolExecutor(4) as executor:
+        assert max(executor.map(work, range(4))) == 20_000
+    assert [number for (number,) in made.rows("SELECT number FROM texts ORDER BY text")] == list(range(20_000))
+    if DESCRIPTORS.is_dir():
+        (own,) = (each for each in DESCRIPTORS.iterdir() if os.path.realpath(each).startswith(str(tmp_path)))
+        assert own.stat().st_size > 1 << 20
+
+
+def test_nothing_has_a_name_and_space_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    keep_little(monkeypatch)
+    files = FoundFiles(found(str(n), f"i{n}", 0, n) for n in range(9))
+    assert len(list(files.in_order())) == 9
+    assert list(tmp_path.iterdir()) == []
+    assert open_below(tmp_path) or not DESCRIPTORS.is_dir()
+    del files
+    gc.collect()
+    assert open_below(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_process_leaves_no_file(tmp_path: Path, number: signal.Signals) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", SPOOLING], env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"abc\n"
+        process.send_signal(number)
+    assert process.returncode == -number
+    assert list(tmp_path.iterdir()) == []
+
+
+def fill() -> None:
+    made = ScratchDatabase("the files", *TABLES)
+    for number in range(100_000):
+        made.add(ADD, (b"%0100d" % number, number))
+    assert made.first("SELECT 1") == (1,)
+
+
+def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_disk(monkeypatch)
+    with pytest.raises(
+        StorageFullError, match=r"^no space is left for the files; free some, or set \$TMPDIR"
+    ) as caught:
+        fill()
+    assert caught.value.context == {"folder": tempfile.gettempdir()}
+
+
+@pytest.mark.parametrize(("number", "kind"), REFUSALS)
+def test_a_disk_that_refuses_is_named(
+    monkeypatch: pytest.MonkeyPatch, number: int, kind: type[SingerlakeError]
+) -> None:
+    """SQLite says that there was an error, and a file that is written for it says which."""
+
+    def refuse(*_: Any) -> None:
+        raise OSError(number, "refused")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(database, "_CACHE_KIB", 100)
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, most[1]))
+    try:
+        with pytest.raises(kind, match=r"the files.*set \$TMPDIR") as caught:
+            fill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+    assert caught.value.context == {"folder": tempfile.gettempdir()}
+
+
+def test_what_the_disk_is_not_to_blame_for_stays_as_it_is() -> None:
+    with pytest.raises(sqlite3.OperationalError, match="syntax error"):
+        ScratchDatabase("texts", ["CREATE TABEL texts"], [])
+
+
+def test_a_machine_without_a_folder_for_files_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    with pytest.raises(StorageUnavailableError, match="no usable temporary directory") as caught:
+        ScratchDatabase("files", [], [])
+    assert caught.value.context == {"folder": "$TMPDIR"}
