@@ -44,7 +44,7 @@ def publish_manifest(
     Raises ``ForeignManifestError`` where another tap's, stream's or store's manifest is there, ``CorruptObjectError``,
     ``UnsupportedFormatError``, ``TooManyConflictsError``.
     """
-    storage, key = segments.storage, layout.manifest_key(manifest.tap, manifest.stream)
+    storage, key = segments.storage, layout.manifest_key(segments.tap, segments.stream)
     large = len(manifest.files) + len(manifest.retired) >= _LARGE
 
     def look() -> Replacement | None:
@@ -60,7 +60,7 @@ def publish_manifest(
 def mend_published(segments: SegmentObjects, manifest: Manifest) -> bool:
     """Where ``manifest.json`` shows this very state by segments that cannot be read, let it name new ones; True where
     that was done. Only for a state whose files were read from elsewhere. Raises as ``publish_manifest``."""
-    storage, key = segments.storage, layout.manifest_key(manifest.tap, manifest.stream)
+    storage, key = segments.storage, layout.manifest_key(segments.tap, segments.stream)
 
     def look() -> Replacement | None:
         stored = storage.get(key)
