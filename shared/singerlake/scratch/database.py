@@ -70,6 +70,15 @@ class ScratchDatabase:
         except sqlite3.Error as error:
             raise self._refused(error) from error
 
+    def change(self, statement: str, values: tuple[Any, ...]) -> int:
+        """How many rows a statement has changed."""
+        try:
+            with self._using:
+                self._prepare()
+                return self._connection.execute(statement, values).rowcount
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+
     def rows(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """All rows of a statement's answer, few of them in memory. The tables stay as they are meanwhile."""
         try:
