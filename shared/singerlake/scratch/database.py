@@ -1,4 +1,5 @@
-"""Tables of a temporary SQLite database whose file has no name: it goes with its process, however that ends."""
+"""Tables of a temporary SQLite database. SQLite makes its file when memory is full, and removes the name at once: the
+file goes with its process, however that ends."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _PRAGMAS = ("journal_mode=OFF", "synchronous=OFF", "temp_store=FILE")
 
 
 class ScratchDatabase:
-    """Tables in ``$TMPDIR``, written and read by any thread. Their space is free again as soon as nobody holds them.
+    """Tables in memory, and above some MB in ``$TMPDIR``, written and read by any thread. Their space is free again as
+    soon as nobody holds them.
 
     Nothing is ever committed: SQLite then writes only what its memory does not hold. Indexes are made when something is
     read first: to sort all rows once takes half the time of putting each where it belongs."""
@@ -32,15 +34,10 @@ class ScratchDatabase:
         """``made``, in the plural, is what is kept there; the others are the statements that create tables and indexes.
         Raises as ``local_folder``, and so do the methods."""
         self._made = made
-        self._where = UNKNOWN
         self._using = threading.Lock()
         self._waiting: dict[str, list[tuple[Any, ...]]] = {}
         self._indexes: tuple[str, ...] = ()
-        try:
-            self._where = tempfile.gettempdir()
-            self._connection = _connect()
-        except OSError as error:
-            raise refusal(error, made, self._where) from error
+        self._connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         weakref.finalize(self, self._connection.close)
         for pragma in (*_PRAGMAS, f"cache_size=-{_CACHE_KIB}"):
             self.all(f"PRAGMA {pragma}")
@@ -70,6 +67,15 @@ class ScratchDatabase:
             with self._using:
                 self._prepare()
                 return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+
+    def change(self, statement: str, values: tuple[Any, ...]) -> int:
+        """How many rows a statement has changed."""
+        try:
+            with self._using:
+                self._prepare()
+                return self._connection.execute(statement, values).rowcount
         except sqlite3.Error as error:
             raise self._refused(error) from error
 
@@ -103,9 +109,11 @@ class ScratchDatabase:
     def _refused(self, error: sqlite3.Error) -> Exception:
         """What to raise for an error: its own where the disk is not to blame."""
         code = error.sqlite_errorcode & 0xFF
-        if code == sqlite3.SQLITE_FULL:
-            return refusal(OSError(ENOSPC, os.strerror(ENOSPC)), self._made, self._where)
-        return refusal(_reason(), self._made, self._where) if code == sqlite3.SQLITE_IOERR else error
+        if code not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+            return error
+        where = _folder()
+        full = code == sqlite3.SQLITE_FULL
+        return refusal(OSError(ENOSPC, os.strerror(ENOSPC)) if full else _reason(where), self._made, where)
 
 
 def to_raw(text: str) -> bytes:
@@ -124,19 +132,17 @@ def to_sortable(number: int) -> bytes:
     return (0x8000 + (size if number >= 0 else -size)).to_bytes(2) + (number % (1 << 8 * size)).to_bytes(size)
 
 
-def _connect() -> sqlite3.Connection:
-    """A connection to a new file. Raises ``OSError`` where there is no folder for it."""
-    if os.name == "nt":
-        # An open file cannot be removed there, but SQLite has the system remove it when it is closed.
-        return sqlite3.connect("", isolation_level=None, check_same_thread=False)
-    with tempfile.NamedTemporaryFile(prefix="singerlake-") as file:
-        return sqlite3.connect(file.name, isolation_level=None, check_same_thread=False)
+def _folder() -> str:
+    """The folder in which SQLite has its temporary files."""
+    asked_for = (os.environ.get(name, "") for name in ("SQLITE_TMPDIR", "TMPDIR"))
+    known = (*asked_for, "/var/tmp", "/usr/tmp", "/tmp")  # noqa: S108
+    return next((folder for folder in known if os.access(folder, os.W_OK | os.X_OK)), UNKNOWN)
 
 
-def _reason() -> OSError:
+def _reason(where: str) -> OSError:
     """Why the disk refuses, which SQLite does not say: the disk is asked once more."""
     try:
-        with tempfile.TemporaryFile(buffering=0) as file:
+        with tempfile.TemporaryFile(dir=where, buffering=0) as file:
             file.write(bytes(1 << 16))
             os.fsync(file.fileno())
     except OSError as error:

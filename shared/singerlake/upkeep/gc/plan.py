@@ -1,4 +1,4 @@
-"""Which step of collection each file of one stream may take: pure, from its states and a listing.
+"""Which step of collection each file of one stream may take, from its states and a listing alone.
 
 The steps, and what each waits for, are in section 12 of ``shared/docs/format.md``.
 """
@@ -15,10 +15,10 @@ from singerlake.format import layout
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Retired
+from singerlake.scratch.listed_paths import ListedPaths
 from singerlake.storage.port import Entry
 from singerlake.upkeep.file_count import NONE, Tally, tally
 from singerlake.upkeep.gc.replaced import Replaced
-from singerlake.work.path_marks import PathMarks
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -76,10 +76,9 @@ class CollectionPlan:
 
 @dataclass(slots=True)
 class _Objects:
-    """What a listing shows of a stream: which paths of retired files are listed (or one is taken for listed), the
-    objects of the others by path, the data files nothing knows, those that
-    are named as known ones or by no id, the listed ones that are not there, and when the newest of the others was
-    made."""
+    """What a listing shows of a stream: which paths of retired files are listed, the objects of the others by path, the
+    data files nothing knows, those that are named as known ones or by no id, the listed ones that are not there, and
+    when the newest of the others was made."""
 
     listed: set[str]
     retired: dict[str, Entry] = field(default_factory=dict)
@@ -100,7 +99,7 @@ def make_plan(
 ) -> CollectionPlan:
     """The plan for a stream in the state ``newest``, which ``manifest.json`` shows, or a later one. ``entries`` are the
     objects below the stream's folder; ``now`` is the storage's clock. ``only``: of retired files those with these
-    ids."""
+    ids. Raises what ``ListedPaths`` and the state's segments raise."""
     objects = _objects(newest, entries)
     old, young, ancient = _by_age(objects.unknown, _moment(newest.created), now - grace)
     if not objects.named and not any(layout.file_id_in(entry.key) for entry in ancient):
@@ -187,7 +186,7 @@ def _is_late(file: Retired, *, now: datetime, grace: timedelta) -> bool:
 def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
     prefix = layout.stream_prefix(manifest.tap, manifest.stream)
     files = manifest.files
-    listed = PathMarks(count=len(files))
+    listed = ListedPaths()
     for file in files:
         listed.add(file.path)
     attached = paths_in(files)
@@ -196,7 +195,7 @@ def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
     unlisted: list[tuple[str | None, Entry]] = []
     for entry in entries:
         path = entry.key[len(prefix) :]
-        if listed.mark(path):
+        if listed.show(path):
             objects.newest = max(objects.newest, entry.last_modified)
         elif path in attached:
             attached.remove(path)
@@ -210,8 +209,8 @@ def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
     for id, entry in unlisted:
         is_known = id is None or id in known or id in manifest.retired_by_id
         (objects.named if is_known else objects.unknown).append(entry)
-    if listed.left:
-        objects.missing = tuple(file for file in files if not listed.is_marked(file.path))
+    if not listed.all_shown:
+        objects.missing = tuple(file for file in files if not listed.is_shown(file.path))
     objects.lost = tuple(sorted(attached))
     return objects
 

@@ -11,7 +11,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.segment import is_described
 from singerlake.format.state.model import Manifest
 from singerlake.upkeep.verify.findings import Finding
-from singerlake.work.path_marks import Repeats
+from singerlake.work.repeats import Repeats
 
 
 def check_state(

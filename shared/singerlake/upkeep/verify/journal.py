@@ -10,8 +10,7 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.upkeep.verify.findings import Finding, Kind
-from singerlake.work.journal_file import JournalFile, open_file
-from singerlake.work.stamps import STAMP_BYTES, StampSet
+from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, open_file
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):

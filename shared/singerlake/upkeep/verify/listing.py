@@ -9,13 +9,12 @@ from functools import partial
 from singerlake.format import layout
 from singerlake.format.exact_json import encode
 from singerlake.format.state.model import Manifest
+from singerlake.scratch.listed_paths import ListedPaths
 from singerlake.storage.port import Entry, Storage
 from singerlake.upkeep.verify.check_attached import AttachedObject, lost, of_other_size
 from singerlake.upkeep.verify.check_file import missing
 from singerlake.upkeep.verify.findings import Finding
 from singerlake.work.journal_file import stamp
-from singerlake.work.path_marks import PathMarks
-from singerlake.work.stamps import PathStamps
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +31,15 @@ class Listing:
 def compare(
     storage: Storage,
     manifest: Manifest,
-    known: PathMarks,
+    known: ListedPaths,
     objects: Mapping[str, AttachedObject],
     *,
     sizes: bool,
-    stamps: PathStamps | None,
+    stamped: bool,
 ) -> Listing:
-    """``known`` are the paths of the listed files, with their sizes, none marked; ``objects`` are the attached ones, by
-    path. ``sizes``: say which files are missing or have another size. ``stamps`` have what is said of the listed files,
-    and are shown them; those of attached files are given then, too. Holds no more of the entries than is asked for.
-    Raises what storage raises."""
+    """``known`` are the paths of the listed files, which are shown what storage has; ``objects`` are the attached ones,
+    by path. ``sizes``: say which files are missing or have another size. ``stamped``: make stamps of both. Holds no
+    more of the entries than is asked for. Raises what storage and ``known`` raise."""
     prefix = layout.stream_prefix(manifest.tap, manifest.stream)
     retired = {file.path for file in manifest.retired}
     seen = Listing([], [], {}, [])
@@ -58,7 +56,7 @@ def compare(
                 seen.strays.append(entry)
             elif held is not None and sizes and entry.size != held.bytes:
                 seen.findings.append((path, of_other_size(entry.key, entry.size, held.bytes)))
-            if held is not None and stamps is not None:
+            if held is not None and stamped:
                 seen.attached[path] = stamp(entry, encode(held))
             continue
         if not layout.is_data_file(path):
@@ -66,19 +64,17 @@ def compare(
                 said = "is outside the folders of versions, so no reader finds it; move it into one"
                 seen.findings.append(("", Finding("misplaced", entry.key, said)))
             continue
-        size = known.number(path)
+        size = known.size(path)
         if size is None:
             if path not in retired:
                 seen.strays.append(entry)
             continue
-        known.mark(path)
+        known.show(path, partial(stamp, entry) if stamped else None)
         if sizes and entry.size != size:
             said = f"bytes {entry.size}, listed {size}"
             seen.findings.append((path, Finding("differs", entry.key, said)))
-        if stamps is not None:
-            stamps.show(path, partial(stamp, entry))
-    if sizes and known.left:
-        gone = (file for file in manifest.files if not known.is_marked(file.path))
+    if sizes and not known.all_shown:
+        gone = (file for file in manifest.files if not known.is_shown(file.path))
         seen.findings.extend((file.path, missing(file, prefix + file.path)) for file in gone)
     seen.findings.extend((path, lost(prefix + path)) for path in unseen)
     return seen

@@ -16,6 +16,7 @@ from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
+from singerlake.scratch.listed_paths import ListedPaths
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.upkeep.file_count import NONE, Tally, tally
@@ -31,8 +32,6 @@ from singerlake.upkeep.verify.listing import compare
 from singerlake.upkeep.verify.sample import Sample
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.journal_file import said_of
-from singerlake.work.path_marks import PathMarks
-from singerlake.work.stamps import PathStamps
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def verify_stream(
     log: tuple[Finding, ...] = ()
     try:
         manifest = state()
-        listed = _Listed(len(manifest.files) if manifest else 0, stamped=journal is not None)
+        listed = _Listed(stamped=journal is not None)
         if manifest is not None:
             log = check_state(manifest, key, listed.add)
     except LakeError as error:
@@ -97,20 +96,20 @@ def verify_stream(
         missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
         return Verified(0, 0, 0, (missing,) if kept else ())
     objects = attached_objects(manifest.files.with_rows())
-    listing = compare(storage, manifest, listed.paths, objects, sizes=sample is not None, stamps=listed.stamps)
+    listing = compare(storage, manifest, listed.paths, objects, sizes=sample is not None, stamped=journal is not None)
     log += (*_kept(storage, listing.kept, tap, stream), *_lost_decision(storage, manifest))
     chosen = manifest.files if sample is None else sample.of(manifest.files)
     wanted = objects if sample is None else attached_objects(chosen)
     apart = frozenset((*(file.path for file in chosen), *wanted)) if sample is not None else frozenset[str]()
     findings = [finding for path, finding in listing.findings if path not in apart]
-    rest = chosen if journal is None or listed.stamps is None else _Unknown(chosen, journal, listed.stamps)
+    rest = chosen if journal is None else _Unknown(chosen, journal, listed.paths)
     read = listed.tally if rest is manifest.files else tally(file.bytes for file in rest)
     unseen = [each for each in wanted.values() if journal is None or not journal.knows(listing.attached.get(each.path))]
     progress.sized(read.bytes + sum(each.bytes for each in unseen))
     for file, problems in (engine or Threads(storage))(VerifyTask(stream, prefix), rest):
         findings += problems
-        if journal is not None and listed.stamps is not None:
-            journal.note(prefix + file.path, file.bytes, listed.stamps.get(file.path), problems)
+        if journal is not None:
+            journal.note(prefix + file.path, file.bytes, listed.paths.stamp(file.path), problems)
         progress.advance(file.bytes)
     for each, problems in (engine or Threads(storage))(AttachedTask(prefix), unseen):
         findings += problems
@@ -138,15 +137,13 @@ def verify_stream(
 class _Listed:
     """The listed files, as each of them was read once."""
 
-    def __init__(self, count: int, *, stamped: bool) -> None:
-        self.paths = PathMarks(count=count)
-        self.stamps = PathStamps(count=count) if stamped else None
+    def __init__(self, *, stamped: bool) -> None:
+        self.paths = ListedPaths()
+        self._stamped = stamped
         self.messages = self._files = self._bytes = 0
 
     def add(self, file: DataFile) -> None:
-        self.paths.add(file.path, file.bytes)
-        if self.stamps is not None:
-            self.stamps.add(file.path, said_of(file))
+        self.paths.add(file.path, file.bytes, said_of(file) if self._stamped else b"")
         self._files += 1
         self._bytes += file.bytes
         self.messages += file.messages
@@ -162,10 +159,10 @@ class _Unknown:
 
     files: Iterable[DataFile]
     journal: Journal
-    stamps: PathStamps
+    paths: ListedPaths
 
     def __iter__(self) -> Iterator[DataFile]:
-        return (file for file in self.files if not self.journal.knows(self.stamps.get(file.path)))
+        return (file for file in self.files if not self.journal.knows(self.paths.stamp(file.path)))
 
 
 def _lost_decision(storage: Storage, manifest: Manifest) -> Iterator[Finding]:
