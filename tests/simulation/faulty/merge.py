@@ -21,6 +21,7 @@ from singerlake.format.state.transactions import Transaction
 from singerlake.storage.port import Stored
 from singerlake.stores.merge import write as merge_write
 from singerlake.stores.port import Abilities, Loaded, Outdated, Pending, Trimmed
+from singerlake.stores.segments.objects import SegmentObjects
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.watches.truth import Truth
 from tests.simulation.watches.watch import ManifestWatch, Watches
@@ -53,6 +54,7 @@ class Mps3Store:
         self._keys = EntryKeys(world.ids)
         self._log = layout.log_prefix(TAP, STREAM)
         self._correction = 0
+        self.segments = SegmentObjects(world.storage, TAP, STREAM)
 
     def load(self) -> Loaded | None:
         valid: list[tuple[EntryKey, GuessedEntry]] = []
@@ -91,9 +93,6 @@ class Mps3Store:
             return after
         self._put(GuessedEntry(transaction=transaction, before=loaded.manifest))
         return Loaded(after, "")
-
-    def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        raise TypeError("gives no receipts")
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """Nothing: readers do as writers do."""
