@@ -29,7 +29,6 @@ REFUSALS = [
     (errno.EIO, StorageUnavailableError),
 ]
 TABLES = ["CREATE TABLE texts (text BLOB, number INTEGER)"], ["CREATE INDEX by_text ON texts (text)"]
-ADD = "INSERT INTO texts VALUES (?, ?)"
 
 
 @given(st.lists(st.tuples(st.text("ab\0\udcff\uffff\U0001f600", max_size=3), st.integers(0, 9))), st.integers(1, 9))
@@ -39,11 +38,11 @@ def test_rows_are_read_as_they_were_added(added: list[tuple[str, int]], at_once:
         patched.setattr(database, "_PAGE", at_once)
         made = ScratchDatabase("texts", *TABLES)
         for text, number in added:
-            made.add(ADD, (to_raw(text), number))
+            made.add("texts", (to_raw(text), number))
         assert made.first("SELECT count(*) FROM texts") == (len(added),)
         rows = [(to_text(raw), number) for raw, number in made.rows("SELECT * FROM texts ORDER BY text, number")]
         assert rows == sorted(added)
-        made.add(ADD, (to_raw("a"), 10))
+        made.add("texts", (to_raw("a"), 10))
         for wanted in {"a", *(text for text, _ in added)}:
             found = made.all("SELECT number FROM texts WHERE text = ? ORDER BY number", (to_raw(wanted),))
             assert [number for (number,) in found] == sorted(n for text, n in [*added, ("a", 10)] if text == wanted)
@@ -61,7 +60,7 @@ def test_any_thread_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def work(start: int) -> int:
         for number in range(start, 10_000, 4):
-            made.add(ADD, (b"%0100d" % number, number))
+            made.add("texts", (b"%0100d" % number, number))
             assert number % 500 or made.first("SELECT number FROM texts WHERE text = ?", (b"%0100d" % number,))
         return sum(1 for _ in made.rows("SELECT * FROM texts"))
 
@@ -113,7 +112,7 @@ def test_nothing_has_a_name_space_is_given_back_and_a_killed_process_leaves_no_f
 def fill() -> None:
     made = ScratchDatabase("the files", *TABLES)
     for number in range(100_000):
-        made.add(ADD, (b"%0100d" % number, number))
+        made.add("texts", (b"%0100d" % number, number))
     assert made.first("SELECT 1") == (1,)
 
 

@@ -45,11 +45,11 @@ class ScratchDatabase:
             self.all(statement)
         self._indexes = tuple(indexes)
 
-    def add(self, statement: str, row: tuple[Any, ...]) -> None:
-        """Have a statement write one more row. It is there when anything is read."""
+    def add(self, table: str, row: tuple[Any, ...]) -> None:
+        """Add a row to a table. It is there when anything is read."""
         try:
             with self._using:
-                waiting = self._waiting.setdefault(statement, [])
+                waiting = self._waiting.setdefault(table, [])
                 waiting.append(row)
                 if len(waiting) >= _AT_ONCE:
                     self._write()
@@ -103,8 +103,9 @@ class ScratchDatabase:
 
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        for statement, rows in waiting.items():
-            self._connection.executemany(statement, rows)
+        for table, rows in waiting.items():
+            places = ", ".join("?" * len(rows[0]))
+            self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608
 
     def _refused(self, error: sqlite3.Error) -> Exception:
         """What to raise for an error: its own where the disk is not to blame."""

@@ -23,7 +23,7 @@ class ListedPaths:
     def add(self, path: str, size: int = 0, said: bytes = b"") -> None:
         """One more path. A damaged state may list one twice."""
         # A state may say numbers that SQLite does not have.
-        self._rows.add("INSERT INTO paths VALUES (?, ?, ?, 0, NULL)", (to_raw(path), str(size), said))
+        self._rows.add("paths", (to_raw(path), str(size), said, 0, None))
 
     def size(self, path: str) -> int | None:
         """The size of a listed file, the greatest where it is listed twice; None of one that is not listed."""

@@ -25,8 +25,6 @@ _INDEXES = (
     "CREATE INDEX in_order ON files (late, created, run, seq, id)",
     "CREATE INDEX by_id ON ids (id, number)",
 )
-_ADD_FILE = "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_ADD_ID = "INSERT INTO ids VALUES (?, ?)"
 _FILES = "SELECT number, path, files.id, messages, schema, packed, replaces FROM files"
 _IN_ORDER = f"{_FILES} ORDER BY late, created, run, seq, files.id"
 _WITH_ID = f"{_FILES} JOIN ids USING (number) WHERE ids.id = ?"
@@ -57,9 +55,9 @@ class FoundFiles:
         order = file.file_order
         place = not order.run, to_raw(order.created), to_raw(order.run), to_sortable(order.seq), order.atomic
         said = file.messages, schema, file.packed, encode(file.replaces) if file.replaces else None
-        self._rows.add(_ADD_FILE, (number, to_raw(file.path), to_raw(file.id), *place, *said))
+        self._rows.add("files", (number, to_raw(file.path), to_raw(file.id), *place, *said))
         for own in ids_of(file):
-            self._rows.add(_ADD_ID, (to_raw(own), number))
+            self._rows.add("ids", (to_raw(own), number))
         self.numbers += 1
         self._count += 1
 

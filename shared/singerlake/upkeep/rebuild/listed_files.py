@@ -31,7 +31,7 @@ class FormerFiles:
             ["CREATE INDEX by_id ON files (id)"],
         )
         for number, file in enumerate(files):
-            self._rows.add("INSERT INTO files VALUES (?, ?, ?)", (number, to_raw(file.id), encode(file)))
+            self._rows.add("files", (number, to_raw(file.id), encode(file)))
         self._met = bytearray(len(files) // 8 + 1)
 
     def meet(self, id: str) -> DataFile | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from operator import attrgetter
 
 import msgspec
@@ -19,12 +19,13 @@ from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
 from singerlake.upkeep.file_count import NONE, Tally
 from singerlake.upkeep.rebuild.choose import TornFile, choose
-from singerlake.upkeep.rebuild.difference import Difference, DifferenceTotals, difference, difference_totals
 from singerlake.upkeep.rebuild.found_files import DistinctFiles
 from singerlake.upkeep.rebuild.listed_files import FormerFiles, Listing
 from singerlake.upkeep.rebuild.rebuild import Hashes, describe, other_bytes, place, rebuilt, timed
@@ -32,6 +33,48 @@ from singerlake.upkeep.rebuild.scanned_file import ScannedFile
 from singerlake.upkeep.rebuild.survey import Survey
 from singerlake.upkeep.verify.check_state import check_state, is_of
 from singerlake.upkeep.verify.findings import Finding
+
+KINDS = ("added", "dropped", "moved", "mended")
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a stream's files change, in file ids. ``moved`` have another offset; of ``mended`` the state has
+    other facts (path, size, checksum, members) at the same offset, the files are as they were found."""
+
+    added: tuple[str, ...]
+    dropped: tuple[str, ...]
+    moved: tuple[str, ...]
+    mended: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.dropped or self.moved or self.mended)
+
+    @property
+    def by_kind(self) -> dict[str, tuple[str, ...]]:
+        """The ids under the names of their fields."""
+        return {kind: getattr(self, kind) for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class KindTotals:
+    """The files of one kind of difference: how many, their stored bytes, and the paths of the first few."""
+
+    files: Tally = NONE
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceTotals:
+    """What a difference comes to, by kind, as ``Difference`` has them."""
+
+    by_kind: dict[str, KindTotals]
+
+    @property
+    def files(self) -> Tally:
+        """Those of all kinds."""
+        return sum((kind.files for kind in self.by_kind.values()), NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +104,66 @@ class Repair:
         if self.before is None:
             return bool(self.after.files or self.after.versions)
         return self.change is not None
+
+
+def difference(old: FileList | None, new: FileList) -> Difference:
+    """The difference of two lists; None: there was no state."""
+    ids: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for kind, file in _changes(old, new):
+        ids[kind].append(file.id)
+    return Difference(**{kind: tuple(found) for kind, found in ids.items()})
+
+
+def difference_totals(old: FileList | None, new: FileList) -> DifferenceTotals:
+    """What that comes to, in little memory."""
+    if old is None:
+        added = KindTotals(Tally(len(new), totals_of(new).bytes), tuple(file.path for file in islice(new, _NAMED)))
+        return DifferenceTotals({"added": added} | {kind: KindTotals() for kind in KINDS[1:]})
+    files = dict.fromkeys(KINDS, 0)
+    stored = dict.fromkeys(KINDS, 0)
+    paths: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for kind, file in _changes(old, new):
+        files[kind] += 1
+        stored[kind] += file.bytes
+        if files[kind] <= _NAMED:
+            paths[kind].append(file.path)
+    return DifferenceTotals({kind: KindTotals(Tally(files[kind], stored[kind]), tuple(paths[kind])) for kind in KINDS})
+
+
+def _changes(old: FileList | None, new: FileList) -> Iterator[tuple[str, DataFile]]:
+    """Each file that changes, as it is to be listed, or was where it is no more."""
+    if old is None:
+        yield from (("added", file) for file in new)
+        return
+    same = 0
+    if old.parts == new.parts:
+        if old.tail == new.tail:
+            return
+        same = len(old) - len(old.tail)
+    # Of a state that keeps its offsets, all files are where they were.
+    for was, file in zip(old.between(same), new.between(same), strict=False):
+        if was.id != file.id:
+            break
+        same += 1
+        yield from _changed(was, file)
+    if same == len(old):
+        yield from (("added", file) for file in new.between(same))
+        return
+    former = FormerFiles(old.between(same))
+    for file in new.between(same):
+        known = former.meet(file.id)
+        if known is None:
+            yield "added", file
+        else:
+            yield from _changed(known, file)
+    yield from (("dropped", file) for file in former.unmet)
+
+
+def _changed(was: DataFile, file: DataFile) -> Iterator[tuple[str, DataFile]]:
+    if was.offset != file.offset:
+        yield "moved", file
+    elif was != file:
+        yield "mended", file
 
 
 def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Repair:

@@ -44,7 +44,6 @@ class _File(msgspec.Struct, frozen=True, gc=False, tag_field="line", tag="file")
     replaces: tuple[tuple[str, int], ...] = ()
 
 
-_ADD = "INSERT INTO lines VALUES (?, ?)"
 _SAID = msgspec.json.Decoder(FileFacts)
 _LINE = msgspec.json.Decoder(_NotedSchema | _File)
 
@@ -87,7 +86,7 @@ class SurveyJournal:
         if seen is not None and _is_unicode(file.packed):
             schema, said = self._id(file.schema), msgspec.Raw(file.packed)
             line = _File(entry.key, seen.hex(), schema, file.id, file.messages, said, file.replaces)
-            self._begins.add(_ADD, (seen, self._file.append(line)))
+            self._begins.add("lines", (seen, self._file.append(line)))
 
     def _id(self, schema: StreamSchema) -> str:
         """Cheap for an object that was asked for before."""
@@ -118,7 +117,7 @@ def open_survey_journal(path: Path, lake: str) -> Iterator[SurveyJournal]:
         if isinstance(noted, _NotedSchema):
             schemas[noted.id] = msgspec.convert(json.loads(noted.content), StreamSchema)
         elif noted.schema in schemas and _SAID.decode(noted.said):
-            begins.add(_ADD, (bytes.fromhex(noted.stamp), begin))
+            begins.add("lines", (bytes.fromhex(noted.stamp), begin))
         else:
             raise ValueError(noted.schema)
 

@@ -12,6 +12,7 @@ import msgspec
 
 from singerlake.errors import LakeError
 from singerlake.format import layout
+from singerlake.format.exact_json import encode
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
@@ -23,15 +24,14 @@ from singerlake.upkeep.file_count import NONE, Tally, tally
 from singerlake.upkeep.progress import UNSEEN, Progress
 from singerlake.upkeep.rebuild.survey import data_files, read_kept, stream_objects
 from singerlake.upkeep.root_copy import root_findings
-from singerlake.upkeep.verify.check_attached import AttachedTask, attached_objects
-from singerlake.upkeep.verify.check_file import VerifyTask
+from singerlake.upkeep.verify.check_attached import AttachedObject, AttachedTask, attached_objects, lost, of_other_size
+from singerlake.upkeep.verify.check_file import VerifyTask, missing
 from singerlake.upkeep.verify.check_state import check_state
 from singerlake.upkeep.verify.findings import Finding, Kind
 from singerlake.upkeep.verify.journal import Journal
-from singerlake.upkeep.verify.listing import compare
 from singerlake.upkeep.verify.sample import Sample
 from singerlake.work.engine import Engine, Threads
-from singerlake.work.journal_file import said_of
+from singerlake.work.journal_file import said_of, stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def verify_stream(
         missing = Finding("manifest", key, f"is missing beside {beside} data files; run 'singerlake rebuild'")
         return Verified(0, 0, 0, (missing,) if kept else ())
     objects = attached_objects(manifest.files.with_rows())
-    listing = compare(storage, manifest, listed.paths, objects, sizes=sample is not None, stamped=journal is not None)
+    listing = _compare(storage, manifest, listed.paths, objects, sizes=sample is not None, stamped=journal is not None)
     log += (*_kept(storage, listing.kept, tap, stream), *_lost_decision(storage, manifest))
     chosen = manifest.files if sample is None else sample.of(manifest.files)
     wanted = objects if sample is None else attached_objects(chosen)
@@ -151,6 +151,69 @@ class _Listed:
     @property
     def tally(self) -> Tally:
         return Tally(self._files, self._bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What a listing of a stream's folder shows beside its state: data files that nothing lists, findings about listed
+    files by path, stamps of attached files by path, and schemas that are kept."""
+
+    strays: list[Entry]
+    findings: list[tuple[str, Finding]]
+    attached: dict[str, bytes]
+    kept: list[Entry]
+
+
+def _compare(
+    storage: Storage,
+    manifest: Manifest,
+    known: ListedPaths,
+    objects: Mapping[str, AttachedObject],
+    *,
+    sizes: bool,
+    stamped: bool,
+) -> _Listing:
+    """``known`` are the paths of the listed files, which are shown what storage has; ``objects`` are the attached ones,
+    by path. ``sizes``: say which files are missing or have another size. ``stamped``: make stamps of both. Holds no
+    more of the entries than is asked for. Raises what storage and ``known`` raise."""
+    prefix = layout.stream_prefix(manifest.tap, manifest.stream)
+    retired = {file.path for file in manifest.retired}
+    seen = _Listing([], [], {}, [])
+    unseen = dict(objects) if sizes else {}
+    for entry in storage.list(prefix):
+        path = entry.key[len(prefix) :]
+        if layout.is_kept_schema(path):
+            seen.kept.append(entry)
+            continue
+        if layout.attached_name_in(path) is not None:
+            unseen.pop(path, None)
+            held = objects.get(path)
+            if held is None and path not in retired:
+                seen.strays.append(entry)
+            elif held is not None and sizes and entry.size != held.bytes:
+                seen.findings.append((path, of_other_size(entry.key, entry.size, held.bytes)))
+            if held is not None and stamped:
+                seen.attached[path] = stamp(entry, encode(held))
+            continue
+        if not layout.is_data_file(path):
+            if "/" not in path and path.endswith(layout.SUFFIX):
+                said = "is outside the folders of versions, so no reader finds it; move it into one"
+                seen.findings.append(("", Finding("misplaced", entry.key, said)))
+            continue
+        size = known.size(path)
+        if size is None:
+            if path not in retired:
+                seen.strays.append(entry)
+            continue
+        known.show(path, partial(stamp, entry) if stamped else None)
+        if sizes and entry.size != size:
+            said = f"bytes {entry.size}, listed {size}"
+            seen.findings.append((path, Finding("differs", entry.key, said)))
+    if sizes and not known.all_shown:
+        gone = (file for file in manifest.files if not known.is_shown(file.path))
+        seen.findings.extend((file.path, missing(file, prefix + file.path)) for file in gone)
+    seen.findings.extend((path, lost(prefix + path)) for path in unseen)
+    return seen
 
 
 @dataclass(frozen=True, slots=True)
