@@ -12,8 +12,8 @@ from singerlake.upkeep.file_count import RecordTally, Tally
 from singerlake.upkeep.gc.gc import BatchGcResult, GcResult, StreamGc
 from singerlake.upkeep.gc.segments import CollectedSegments
 from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
-from singerlake.upkeep.rebuild.difference import KindTotals
 from singerlake.upkeep.rebuild.rebuild_lake import RebuildResult, StreamRebuild
+from singerlake.upkeep.rebuild.repair import KindTotals
 from singerlake.upkeep.reports.census import Census, ContentsResult, TapContents
 from singerlake.upkeep.reports.history import StreamVersions, Version, VersionsResult
 from singerlake.upkeep.reports.runs import Tracked

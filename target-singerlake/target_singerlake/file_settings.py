@@ -128,7 +128,7 @@ def _set_beside(value: Callable[[str], Any]) -> list[str]:
 def _property(stream: str, name: str, holds: Holds) -> FileProperty:
     def refused(place: int) -> SettingError:
         return SettingError(
-            f"file_properties has a property that is no path, from character {place} on",
+            f"file_properties has a property that is not a path, from character {place} on",
             hint='write for example photo, user.photo, photos[*].url or "odd name".x',
             stream=stream,
             property=name,

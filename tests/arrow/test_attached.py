@@ -78,8 +78,8 @@ def test_each_record_has_its_files(lake: Lake) -> None:
 
 def test_without_the_option_nothing_is_added(lake: Lake) -> None:
     stream = fill(lake)
-    assert stream.to_arrow().schema.names == ["id", "photo", "_rescued_data"]
-    assert stream.to_arrow(files=True).schema.names == ["id", "photo", FILES, "_rescued_data"]
+    assert stream.to_arrow().schema.names == ["id", "n", "photo", "_rescued_data"]
+    assert stream.to_arrow(files=True).schema.names == ["id", "n", "photo", FILES, "_rescued_data"]
     every = stream.to_arrow(files=True, metadata=True, record=True, messages="all").schema.names
     assert every[-4:] == ["_singer_type", "_singerlake_record", FILES, "_rescued_data"]
 

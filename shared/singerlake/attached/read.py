@@ -43,7 +43,9 @@ def open_attached(
             hint="capture the record again when the file can be read",
         )
     if not _SHA256.match(sha256):
-        raise SettingError("this is no SHA-256", hint="give 64 hexadecimal digits, or a row of LakeStream.attached()")
+        raise SettingError(
+            "this is not a SHA-256", hint="give 64 hexadecimal digits, or a row of LakeStream.attached()"
+        )
     tried: set[str] = set()
     if isinstance(file, Attached):
         opened = _first(storage, prefix, [file], tried)

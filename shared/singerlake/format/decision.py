@@ -46,7 +46,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if parse_timestamp(self.at) is None:
-            raise ValueError("`at` is no time")
+            raise ValueError("`at` is not a time")
 
 
 def decision_to_json(decision: Decision) -> bytes:

@@ -254,7 +254,7 @@ def queued_id_in(name: str) -> str | None:
 
 def _queued_id(id: str) -> str:
     if not is_queued_id(id):
-        raise ValueError(f"{id!r} is no transaction's id that a queue takes")
+        raise ValueError(f"{id!r} is not a transaction's id that a queue takes")
     return id
 
 

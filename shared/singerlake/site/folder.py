@@ -150,8 +150,8 @@ def _in_the_way(path: Path) -> SettingError:
 def open_folder(root: Path, *, beside: bool = False) -> SiteFolder:
     """The folder for a site, which need not be there yet. ``beside``: it may hold files of another making, which stay.
 
-    Raises ``SettingError`` where it is no folder, or holds other files and not ``beside``; ``CorruptObjectError`` where
-    its list of files cannot be read; ``AccessDeniedError``.
+    Raises ``SettingError`` where it is not a folder, or holds other files and not ``beside``; ``CorruptObjectError``
+    where its list of files cannot be read; ``AccessDeniedError``.
     """
     with _translated(root):
         if not root.exists():

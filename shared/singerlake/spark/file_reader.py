@@ -95,7 +95,7 @@ def _place(storage: Storage, path: Any) -> tuple[str, str]:
     name = layout.attached_name_in(inside)
     if not path.startswith(root) or raw != layout.RAW or not named or name is None:
         raise SettingError(
-            "this is no path of an attached file of the lake",
+            "this is not a path of an attached file of the lake",
             hint="give the 'path' of _singerlake_files, and the lake's own root",
             lake=storage.url,
         )

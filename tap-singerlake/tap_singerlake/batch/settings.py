@@ -64,7 +64,7 @@ def batch_config(value: Any) -> BatchConfig | None:
         raise SettingError("batch_config names no storage root", hint=_SHAPE)
     if not isinstance(prefix, str) or not _PREFIX.match(prefix):
         raise SettingError(
-            "batch_config has a storage prefix that is no plain beginning of a path",
+            "batch_config has a storage prefix that is not a plain beginning of a path",
             hint="use letters, digits, '-', '_', '.' and '/'",
         )
     kind = _one_of("format", encoding.get("format"), FORMATS)

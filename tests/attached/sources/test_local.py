@@ -114,13 +114,15 @@ def test_a_folder_that_is_not_there_is_named_to_its_files_and_beforehand(photos:
     assert files.trouble() == [
         (f"{later}/", missing),
         (str(link), missing),
-        (str(photos / "a.jpg"), "it is no folder"),
+        (str(photos / "a.jpg"), "it is not a folder"),
     ]
     for path in (later / "a.jpg", later / "below/a.jpg", link / "a.jpg"):
         with pytest.raises(UnreadableSourceError) as caught:
             files.open(LocalFile(str(path)))
         assert caught.value.message == f"file_sources allows '{later}/', but {missing}"
-    assert refused(photos / "a.jpg", photos / "a.jpg/b") == f"file_sources allows '{photos}/a.jpg', but it is no folder"
+    assert (
+        refused(photos / "a.jpg", photos / "a.jpg/b") == f"file_sources allows '{photos}/a.jpg', but it is not a folder"
+    )
     later.mkdir()
     (later / "a.jpg").write_bytes(b"came late")
     source = files.open(LocalFile(str(later / "a.jpg")))

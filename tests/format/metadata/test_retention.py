@@ -97,7 +97,7 @@ def test_a_rule_of_another_type_is_kept_and_read_as_none_beside_the_others(rule:
 @pytest.mark.parametrize("retention", [None, [], "400d", 3, True])
 def test_a_retention_that_is_no_object_stands_for_all_streams_and_is_not_read(retention: Any) -> None:
     notes = notes_with(retention)
-    assert notes.rules == {"": WrongRetention("it is no object")} == rules_in(retention)
+    assert notes.rules == {"": WrongRetention("it is not an object")} == rules_in(retention)
     assert with_rule(retention, "s", Retention(keep_versions=1)) == {"": retention, "s": {"keep_versions": 1}}
     assert with_rule(retention, "", None) == {}
 

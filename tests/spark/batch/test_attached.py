@@ -258,13 +258,13 @@ def test_nothing_else_of_a_machine_is_read(lake: Lake, path: str) -> None:
     digest = sha256(BODIES[0])
     given = path.format(lake=lake.storage.url, two=digest[:2], sum=digest)
     read = FileReader(lake.storage.url, ())
-    with pytest.raises(SettingError, match="this is no path of an attached file of the lake"):
+    with pytest.raises(SettingError, match="this is not a path of an attached file of the lake"):
         list(read(iter([pa.array([given])])))
 
 
 def test_another_column_than_one_of_paths_is_refused(load: Load, lake: Lake) -> None:
     frame = load().where("size(_singerlake_files) > 0").limit(1).withColumn("file", functions.col(FILES)[0])
-    with pytest.raises(PySparkException, match="SettingError: this is no path of an attached file of the lake"):
+    with pytest.raises(PySparkException, match="SettingError: this is not a path of an attached file of the lake"):
         frame.select(file_bytes("file", lake.storage.url)).collect()
 
 

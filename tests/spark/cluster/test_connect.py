@@ -109,7 +109,7 @@ def test_it_makes_tables_of_statements(server: ConnectServer, lake: Lake) -> Non
     assert others[0] == ["twice", "made", "None"]
     # Connect gives no plan, and so nothing that a later run could go on from.
     assert read == ["{'id': [0, 2, 4]}", "None"]
-    assert "reads `ordres`, which is no table of this lake; did you mean 'orders'?" in others[1][2]
+    assert "reads `ordres`, which is not a table of this lake; did you mean 'orders'?" in others[1][2]
 
 
 def test_all_streams_of_a_tap_in_one_call(server: ConnectServer, lake: Lake) -> None:

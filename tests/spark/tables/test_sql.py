@@ -131,8 +131,8 @@ def test_nothing_of_the_session_is_read_or_changed(spark: SparkSession, lake: La
 """)
         assert results["mine"].error is None
         assert rows(lake, "mine") == [(20,), (190,)]
-        assert "reads `hers`, which is no table of this lake" in str(results["other"].error)
-        assert "which is no table of this lake" in str(results["file"].error)
+        assert "reads `hers`, which is not a table of this lake" in str(results["other"].error)
+        assert "which is not a table of this lake" in str(results["file"].error)
         assert spark.table("flights").count() == 1
         assert spark.conf.get("spark.sql.session.timeZone") == "America/New_York"
     finally:

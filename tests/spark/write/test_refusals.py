@@ -132,7 +132,7 @@ def test_a_key_that_is_no_column_is_refused_and_those_there_are_are_listed() -> 
 CREATED_BY_NOBODY: dict[str, tuple[str, dict[str, Any], str]] = {
     "an unknown option": ("SELECT 1 a", {"from_version": "v1"}, "option 'from_version' is not known"),
     "a type": ("SELECT X'00' b", {}, "column 'b' is of the type binary"),
-    "an unknown key": ("SELECT 1 a", {"key_properties": "b"}, "key property 'b' is no column"),
+    "an unknown key": ("SELECT 1 a", {"key_properties": "b"}, "key property 'b' is not a column"),
     "a store without its settings": ("SELECT 1 a", {"manifest_store": "postgres"}, "postgres_url"),
     "a long name": ("SELECT 1 a", {"stream": "x" * 300}, "NameTooLongError"),
 }

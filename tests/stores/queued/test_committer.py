@@ -314,7 +314,7 @@ def test_a_worker_rests_while_storage_is_down_and_keeps_the_messages(
         assert working.once() == 1
     assert len(place.queue.messages) == 1
     assert len(rests) == 1
-    assert "messages m0 wait, of t/s" in caplog.text
+    assert "messages m0 of t/s must wait" in caplog.text
     for each in place.queue.messages:
         each.hidden_until = 0
     assert working.once() == 1

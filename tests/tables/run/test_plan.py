@@ -66,7 +66,7 @@ MISTAKES = {
     "deletion-of-no-type": ("deleted_when: any = 'D'", 4, "a column of type json is compared with 'D'"),
     "order-of-no-type": ("order_by: [any]", 4, "order_by of table 't' is 'any', which holds JSON"),
     "order-of-json": ("columns: {n: {cast: json}}\n    order_by: [n]", 5, "which holds JSON"),
-    "part-of-no-time": ("partition_by: [month(n)]", 4, "is 'month(n)', which is no time"),
+    "part-of-no-time": ("partition_by: [month(n)]", 4, "is 'month(n)', which is not a time"),
 }
 
 

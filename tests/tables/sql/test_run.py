@@ -205,7 +205,7 @@ def test_names_of_columns_that_no_table_can_have_are_refused(lake: Lake, engine:
 
 
 USES = {
-    "sort_by": ({"sort_by": ("i",)}, "'i', which is no column of its statement; did you mean 'id'?"),
+    "sort_by": ({"sort_by": ("i",)}, "'i', which is not a column of its statement; did you mean 'id'?"),
     "checks": ({"checks": (Check("no", "null", condition_of("null")),)}, "it has: id"),
     "literal": ({"checks": (Check("id", "= 'a'", condition_of("= 'a'")),)}, "compared with 'a'"),
     "time": ({"partition_by": (partition_of("year(id)"),)}, "which is no time"),
@@ -225,7 +225,7 @@ def test_what_is_declared_has_to_suit_the_columns(lake: Lake, engine: Ids, kind:
 def test_a_table_that_is_not_there_is_named_with_those_that_are(lake: Lake, engine: Ids) -> None:
     places = {"": ("projections.yml", 2), "sql": ("projections.yml", 3)}
     results = run(lake, engine, source(), made_by("last", "bas", places=places), made_by("fine", "base"))
-    assert "reads `bas`, which is no table of this lake; did you mean 'base'?" in str(results["last"].error)
+    assert "reads `bas`, which is not a table of this lake; did you mean 'base'?" in str(results["last"].error)
     assert results["last"].error.context["line"] == 3  # type: ignore[union-attr]
     assert results["fine"].status == "made"
 

@@ -118,7 +118,7 @@ def _trouble(folder: str) -> str:
         return "there is no such folder"
     except OSError as error:
         return f"it cannot be looked at: {_reason(error)}"
-    return "" if is_folder else "it is no folder"
+    return "" if is_folder else "it is not a folder"
 
 
 def _no_folder(entry: str, why: str) -> UnreadableSourceError:

@@ -142,7 +142,7 @@ def redirected(location: WebFile, to: str) -> WebFile:
             text = urljoin(location.url, to.encode("latin-1").decode())
     led = parse_location(text) if text else None
     if not isinstance(led, WebFile):
-        raise UnreadableSourceError("the server redirects to what is no https:// URL", hint=CORRECT)
+        raise UnreadableSourceError("the server redirects to what is not an https:// URL", hint=CORRECT)
     return led
 
 
@@ -189,11 +189,11 @@ def _web(text: str) -> WebFile:
         port, name = parts.port, parts.hostname or ""
         host = f"[{name}]" if ":" in name else name.encode("idna").decode() if not name.isascii() else name
     except (ValueError, UnicodeError):
-        raise UnreadableSourceError("the location is no valid URL", hint=CORRECT) from None
+        raise UnreadableSourceError("the location is not a valid URL", hint=CORRECT) from None
     if "@" in parts.netloc:
         raise UnreadableSourceError("a URL that holds a user is not read", hint=CORRECT)
     if _CONTROL.search(text) or not _HOST.fullmatch(host) or port == 0 or (parts.path and parts.path[0] != "/"):
-        raise UnreadableSourceError("the location is no valid URL", hint=CORRECT)
+        raise UnreadableSourceError("the location is not a valid URL", hint=CORRECT)
     # A server may take a backslash for a slash, and what stands behind a semicolon for no part of the name.
     if has_dots(part.partition(";")[0] for part in re.split(r"[/\\]", unquote(parts.path))):
         raise UnreadableSourceError("the location has a part '.' or '..'", hint=CORRECT)

@@ -49,7 +49,7 @@ def rules_in(stored: Any) -> dict[str, Rule]:
     """What the ``retention`` of a tap says, by stream; people write it by hand, so it may be any JSON value. One that
     is no object counts as what is said of all streams."""
     if not isinstance(stored, dict):
-        return {ALL_OTHERS: WrongRetention("it is no object")}
+        return {ALL_OTHERS: WrongRetention("it is not an object")}
     return {stream: _rule(each) for stream, each in stored.items()}
 
 

@@ -30,7 +30,9 @@ def json_schema(schema: spark.StructType, key_properties: Sequence[str]) -> dict
         raise SettingError("the DataFrame has no columns", hint="select at least one")
     for name in key_properties:
         if name not in schema.names:
-            raise UnknownNameError(f"key property {name!r} is no column", hint=f"there are: {', '.join(schema.names)}")
+            raise UnknownNameError(
+                f"key property {name!r} is not a column", hint=f"there are: {', '.join(schema.names)}"
+            )
     reserved = [name for name in schema.names if name in _RESERVED]
     if reserved:
         raise SettingError(

@@ -92,7 +92,7 @@ _CONNECTING: tuple[tuple[str, type[SingerlakeError], str, str], ...] = (
         "correct or create the database",
     ),
     (r"(resolve|translate) host", NoAddressError, "has no address", _NO_HOST),
-    (r"invalid response", SettingError, "is no PostgreSQL", "correct the host and port"),
+    (r"invalid response", SettingError, "is not PostgreSQL", "correct the host and port"),
     (
         r"root certificate file",
         SettingError,

@@ -122,7 +122,7 @@ class Committer:
         except SingerlakeError as error:
             # What was at hand may be what is wrong, so that it is not kept.
             ids = ", ".join(message.id for message in batch.messages)
-            logger.warning("messages %s wait, of %s/%s: %s", ids, shown(tap), shown(stream), error)
+            logger.warning("messages %s of %s/%s must wait: %s", ids, shown(tap), shown(stream), error)
             return []
         there.base = committed.base
         self._tell(there, batch, committed)
@@ -161,7 +161,7 @@ class Committer:
             objects.refuse(self.storage, tap, stream, id, reason)
         except SingerlakeError as error:
             # Its writer then waits to the end of its patience.
-            logger.warning("transaction %s: its writer cannot be told: %s", id, error)
+            logger.warning("transaction %s: its writer cannot be answered: %s", id, error)
 
     def _taken(self, tap: str, stream: str, kind: str) -> _Stream | None:
         """A stream that is at hand, for one thread alone."""

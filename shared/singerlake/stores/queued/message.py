@@ -84,7 +84,7 @@ def read_message(text: str, lake_id: str) -> CommitMessage | Dropped:
     try:
         written = decode(body, _MessageHead).format
     except _UNREADABLE:
-        return Dropped("it is no JSON object")
+        return Dropped("it is not a JSON object")
     if written != FORMAT or isinstance(written, bool):
         known = isinstance(written, int) and not isinstance(written, bool) and written > FORMAT
         return Dropped(f"it is of format {written}, this version knows {FORMAT}" if known else "it has no known format")
@@ -92,18 +92,18 @@ def read_message(text: str, lake_id: str) -> CommitMessage | Dropped:
         message = decode(body, CommitMessage)
     except _UNREADABLE:
         return Dropped(
-            "it is no message of its format, or its transaction is of a kind that this version does not know"
+            "it is not a message of its format, or its transaction is of a kind that this version does not know"
         )
     if message.lake_id != lake_id:
         return Dropped("it is of another lake")
     if not layout.is_queued_id(message.id) or parse_timestamp(message.until) is None:
-        return Dropped("its id or its time is none")
+        return Dropped("its id or its time is not valid")
     if (message.transaction is None) == (message.sha256 is None):
         return Dropped("it has no transaction, or two")
     try:
         layout.stream_prefix(message.tap, message.stream)
     except SingerlakeError:
-        return Dropped("its names are none that a lake can have")
+        return Dropped("a lake cannot have its names")
     return message
 
 
@@ -114,7 +114,7 @@ def read_body(body: bytes, message: CommitMessage) -> Transaction | Dropped:
     try:
         return decode(body, Transaction)
     except _UNREADABLE:
-        return Dropped("its object is no transaction that this version knows")
+        return Dropped("its object is not a transaction that this version knows")
 
 
 def wanted(message: CommitMessage, transaction: Transaction) -> Wanted | Dropped:

@@ -21,7 +21,7 @@ def statement_of(text: str) -> str:
     found = _WORD.match(statement, skipped.end() if skipped else 0)
     word = found[0] if found is not None else ""
     if word.lower() not in _BEGINS:
-        raise SettingError(f"a statement that begins with {word!r} is no query", hint="write one SELECT")
+        raise SettingError(f"a statement that begins with {word!r} is not a query", hint="write one SELECT")
     return statement
 
 

@@ -67,7 +67,7 @@ def declared_table(name: str, value: Value) -> Declared:
         return _of_statement(name, value, said)
     if "from" not in said:
         raise value.error(
-            f"{value.path} says not what it is made from", "write 'from: tap.stream', or 'sql: SELECT ...'"
+            f"{value.path} does not say what it is made from", "write 'from: tap.stream', or 'sql: SELECT ...'"
         )
     keep = _member(said, "keep", Keep)
     if keep is Keep.APPEND:

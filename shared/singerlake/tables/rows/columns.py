@@ -185,7 +185,7 @@ def unknown(declaration: TableDeclaration, what: str, wanted: str, names: list[s
     close = get_close_matches(wanted, names, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names) or 'none yet'}"
     return UnknownNameError(
-        f"{what} of table {declaration.name!r} names {wanted!r}, which is no property of its stream",
+        f"{what} of table {declaration.name!r} names {wanted!r}, which is not a property of its stream",
         hint=hint,
         tap=declaration.tap,
         stream=declaration.stream,
@@ -332,7 +332,7 @@ def _cast(declaration: TableDeclaration, field: Field, words: str | None) -> tup
     target = type_named(words)
     if target is None:
         raise SettingError(
-            f"column {field.name!r} of table {declaration.name!r} is cast to {words!r}, which is no type",
+            f"column {field.name!r} of table {declaration.name!r} is cast to {words!r}, which is not a type",
             hint=f"types are {', '.join(SIMPLE)}, decimal(precision, scale)",
             **declaration.at("columns", field.name),
         )

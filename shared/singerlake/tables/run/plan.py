@@ -283,7 +283,7 @@ def check_uses(declaration: TableDeclaration, columns: TableColumns, key: tuple[
     for each in declaration.partition_by:
         if each.part is not None and not isinstance(known[each.column].type, Timestamp | Date):
             raise SettingError(
-                f"partition_by of table {declaration.name!r} is {str(each)!r}, which is no time",
+                f"partition_by of table {declaration.name!r} is {str(each)!r}, which is not a time",
                 hint="name a column that is a timestamp or a date, or cast it",
                 **declaration.at("partition_by", str(each)),
             )

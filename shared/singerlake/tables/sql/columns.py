@@ -49,7 +49,7 @@ def statement_columns(declaration: TableDeclaration, given: Struct) -> TableColu
         if wanted not in names:
             close = get_close_matches(wanted, names, n=1)
             raise UnknownNameError(
-                f"{what} of table {declaration.name!r} names {wanted!r}, which is no column of its statement",
+                f"{what} of table {declaration.name!r} names {wanted!r}, which is not a column of its statement",
                 hint=f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names)}",
                 **declaration.at(what, wanted),
             )

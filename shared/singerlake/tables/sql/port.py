@@ -61,7 +61,7 @@ class SqlEngine(Protocol):
 
     def query(self, statement: str, names: Sequence[str], find: Find, /) -> Query:
         """``find`` is asked for each table that the statement reads, and for no other one of the lake's, whose names
-        are ``names``. Raises ``SettingError`` where the statement is no query, names what is not there, or gives
+        are ``names``. Raises ``SettingError`` where the statement is not a query, names what is not there, or gives
         columns of types that tables do not have; and what ``find`` raises."""
         ...
 

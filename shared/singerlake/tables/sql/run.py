@@ -270,7 +270,7 @@ class SqlTables:
         name = _meant(relation, names)
         if name is None:
             raise SettingError(
-                f"the statement reads {relation}, which is no table of this lake",
+                f"the statement reads {relation}, which is not a table of this lake",
                 hint=hint_for(name_in(relation) or relation, names),
             )
         if name not in read:

@@ -16,6 +16,7 @@ import msgspec
 
 from singerlake.clock import IdSource
 from singerlake.errors import AccessDeniedError, CorruptObjectError, SingerlakeError
+from singerlake.format.decoders import prepare_decoders
 from singerlake.storage.port import Refused, Storage, Stored, Written
 from singerlake.tables.state.keys import kept_state_key, state_key, table_of_state
 
@@ -179,3 +180,6 @@ def _knows(body: bytes, mark: str) -> bool:
     except msgspec.DecodeError:
         return False
     return mark == ids.id or any(run.id == mark for run in ids.runs)
+
+
+prepare_decoders(_Run, _Ids)

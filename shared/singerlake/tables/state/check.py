@@ -45,7 +45,7 @@ def _contradictions(state: TableState, key: str) -> Iterator[str]:
     if len(state.sources) != (1 if state.is_published and not state.is_of_statement else 0):
         yield f"it has {len(state.sources)} sources"
     if any(not (each.tap and each.stream and each.lineage) or each.offset < 0 for each in state.sources):
-        yield "its source is no stream, or has an offset less than 0"
+        yield "its source is not a stream, or has an offset less than 0"
     if any(not 0 <= each.begin <= each.offset for each in state.sources):
         yield "its source begins behind its end, or at an offset less than 0"
     ends = [0, *(each.offset for each in state.earlier), *(each.offset for each in state.sources)]
@@ -68,7 +68,7 @@ def _contradictions(state: TableState, key: str) -> Iterator[str]:
         return
     for file in state.retired:
         if file.bytes < 0 or not (is_data_path(file.path, state.table) or is_side_path(file.path)):
-            yield "it retired what is no file of the table"
+            yield "it retired what is not a file of the table"
     yield from _of_files(state, [None] * parts + [types[name] for name in state.order[parts:]], parts)
 
 
@@ -84,7 +84,7 @@ def _of_files(state: TableState, order: Sequence[Column | None], parts: int) -> 
             return
         ends = [_decoded(end, order) for end in (file.first, file.last)]
         if None in ends:
-            yield f"file {file.id!r} has a range that is no place in the table's order"
+            yield f"file {file.id!r} has a range that is not a place in the table's order"
             return
         first, last = ends
         if first > last or (before is not None and before > first):

@@ -259,9 +259,9 @@ class _Erasure:
 
     def _refused(self, file: DataFile, finding: Finding) -> None:
         if not self._was_replaced(file, finding):
-            # What was said when it was looked into is said here, too.
+            # Findings of the first read are repeated here.
             self.findings = [known for known in self.findings if known.key != finding.key] + [finding]
-        # It is looked into once: what cannot be read now cannot be erased by trying again.
+        # It is read once: what cannot be read now cannot be erased by trying again.
         self.clean.add(file.id)
 
     def _commit(self, file: DataFile, made: Rewritten, new: NewFile) -> None:
@@ -311,7 +311,7 @@ class _Erasure:
             if found.messages:
                 self.left.append(Trace(item.key, found.messages, found.records, retired.get(item.key)))
             elif found.trouble is not None and found.trouble.kind != "missing":
-                message = f"is listed nowhere and cannot be looked into: {found.trouble.message}"
+                message = f"is unlisted and cannot be read: {found.trouble.message}"
                 self.findings.append(Finding("broken", item.key, message, problem=False))
         for name, found in look_at_unfinished(self.context.storage, self.context.prefix, self.ready):
             self.left.append(Trace(name, found.messages, found.records))

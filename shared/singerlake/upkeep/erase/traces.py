@@ -43,7 +43,7 @@ def find_traces(
         if found.records:
             yield _trace(item.key, found.records)
         if found.trouble is not None and found.trouble.kind != "missing":
-            yield Finding("erased", item.key, f"cannot be looked into to its end: {found.trouble.message}")
+            yield Finding("erased", item.key, f"cannot be read to its end: {found.trouble.message}")
     for name, found in look_at_unfinished(storage, prefix, ready):
         yield _trace(name, found.records)
     newest = _state(state) if attached else None

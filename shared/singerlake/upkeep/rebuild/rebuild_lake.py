@@ -16,8 +16,7 @@ from singerlake.upkeep.context import LakeContext, lake_id_for
 from singerlake.upkeep.file_count import NONE, Tally
 from singerlake.upkeep.progress import Report, reporting
 from singerlake.upkeep.rebuild.caches import rebuild_catalogue, rebuild_root
-from singerlake.upkeep.rebuild.difference import KindTotals
-from singerlake.upkeep.rebuild.repair import Repair
+from singerlake.upkeep.rebuild.repair import KindTotals, Repair
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.survey_journal import open_survey_journal
 from singerlake.upkeep.record_run import record_run

@@ -57,5 +57,5 @@ def parse_sample(text: str, seed: str) -> Sample:
 
 def _positive(text: str, number: int | Fraction) -> int:
     if not number:
-        raise SettingError(f"{text!r} is no file", hint="write more than 0")
+        raise SettingError(f"{text!r} is not a file", hint="write more than 0")
     return int(number)

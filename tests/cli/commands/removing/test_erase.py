@@ -162,7 +162,7 @@ def test_other_objects_in_the_folder_are_looked_into(run: Run, lake: Lake, root:
     folder = root / "raw/crm/people"
     (folder / "notes.txt").write_text("kim@example.com")
     found = run("verify", root, "--erased", KIM)
-    assert (found.exit_code, "notes.txt: cannot be looked into to its end: " in found.stdout) == (1, True)
+    assert (found.exit_code, "notes.txt: cannot be read to its end: " in found.stdout) == (1, True)
 
 
 def test_a_damaged_file_is_reported_and_the_others_are_done(run: Run, lake: Lake, root: Path) -> None:

@@ -83,7 +83,7 @@ def test_orphans_are_told_of_and_retired_where_that_is_asked_for(run: Run, root:
     lake = small_files(root)
     path = stray(lake)
     result = run("gc", root, *NOW)
-    assert "  listed nowhere: 1 file" in result.stdout
+    assert "  unlisted: 1 file" in result.stdout
     assert "--orphans retires them" in result.stdout
     assert "would be retired as orphans" in run("gc", root, *NOW, "--orphans").stdout
     assert "1 file" in run("gc", root, *NOW, "--orphans", "--delete").stdout

@@ -276,7 +276,7 @@ def test_gc_says_how_many_wait_go_and_are_orphans(run: Run, lake: Lake, root: Pa
     lines = said(run("gc", root, "--grace", "0s"))
     assert lines[1].startswith("  waiting: 1 file (")
     assert " and 2 attached files (7 B); the grace time of 3 begins with the next --delete" in lines[1]
-    assert lines[2] == "  listed nowhere: 1 attached file (5 B); --orphans retires them"
+    assert lines[2] == "  unlisted: 1 attached file (5 B); --orphans retires them"
     lines = said(run("gc", root, "--grace", "0s", "--orphans", "--delete"))
     assert lines[0] == "crm/people: 1 attached file (5 B) retired as orphans"
     dry = told(run("gc", root, "--grace", "0s", "--json"))["streams"][0]

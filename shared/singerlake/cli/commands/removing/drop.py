@@ -105,7 +105,7 @@ def _told(one: StreamDrop, delete: bool, now: bool) -> list[str]:
         if one.attached.files:
             parts.append(files(one.attached, one.attached))
         if one.unlisted.files:
-            parts.append(f"{files(one.unlisted)} listed nowhere")
+            parts.append(f"{files(one.unlisted)} unlisted")
         what = f"{'dropped' if delete else 'would be dropped'}: {', '.join(parts)}"
     lines = [f"{name}: {what}"]
     if now:

@@ -55,7 +55,7 @@ def erase(
     Shows what would be erased; erases only with --delete. Every other message keeps its offset, and bookmarks and
     checkpoints stay valid. From then on no reader finds the records. The files that held them stay until 'singerlake gc
     --delete' has deleted them, which takes two runs, a grace time apart; with --now they go at once. Tables made from
-    the stream are made anew by their next run. Exits with 1 if a file could not be looked into or written again.
+    the stream are made anew by their next run. Exits with 1 if a file could not be read or written again.
     """
     if now and not delete:
         raise click.UsageError("--now needs --delete")

@@ -152,10 +152,8 @@ def _told(one: StreamGc, delete: bool, orphans: bool) -> list[str]:
     if one.segments.waiting_copies:
         lines.append(f"  waiting: the file entries of {counted(one.segments.waiting_copies, 'segment')} that are gone")
     if one.orphans.files and not orphans:
-        lines.append(f"  listed nowhere: {files(one.orphans, one.orphans_attached)}; --orphans retires them")
+        lines.append(f"  unlisted: {files(one.orphans, one.orphans_attached)}; --orphans retires them")
     if one.left.files:
         why = "older than the stream's lineage, or with an id that another file has"
-        lines.append(
-            f"  listed nowhere, and left: {files(one.left, one.left_attached)}, {why}; 'singerlake verify' names them"
-        )
+        lines.append(f"  unlisted, kept: {files(one.left, one.left_attached)}, {why}; 'singerlake verify' names them")
     return lines if delete else [*lines, *first_of(one.keys)]

@@ -161,7 +161,11 @@ def of_time(detail: str, sas_from: str) -> Explained | None:
     if "not valid in the specified time frame" in detail:
         return AccessDeniedError, "the SAS token has expired or is not valid yet", _renew(sas_from)
     if "token is expired" in detail:
-        return AccessDeniedError, "the token of Microsoft Entra has expired", f"run again; if it stays so, {CLOCK}"
+        return (
+            AccessDeniedError,
+            "the token of Microsoft Entra has expired",
+            f"run again; if this keeps happening, {CLOCK}",
+        )
     if "too old" in detail or "date header" in detail.lower():
         return AccessDeniedError, "this machine's clock is too far from that of storage", CLOCK
     return None

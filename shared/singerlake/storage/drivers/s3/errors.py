@@ -156,7 +156,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
     if _is_other_body(error):
         return StorageUnavailableError(
             "what storage sent does not fit the checksum that it sent with it",
-            hint="run again; where it stays so, set s3_endpoint_url to a server that is not AWS",
+            hint="run again; if this keeps happening, set s3_endpoint_url to a server that is not AWS",
             **context,
             error=type(error).__name__,
             reason=masked(str(error), settings.secrets()),
