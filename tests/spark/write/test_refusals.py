@@ -125,7 +125,7 @@ def test_names_that_differ_in_case_only_are_two() -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_a_key_that_is_no_column_is_refused_and_those_there_are_are_listed() -> None:
-    with pytest.raises(UnknownNameError, match="key property 'ID' is no column; there are: id, b"):
+    with pytest.raises(UnknownNameError, match="key property 'ID' is not a column; there are: id, b"):
         json_schema(t.StructType.fromDDL("id INT, b INT"), ("ID",))
 
 

@@ -320,7 +320,7 @@ def test_something_that_is_no_postgresql_is_told(postgres: Server) -> None:
                 connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
         answered = pool.submit(answer)
-        with pytest.raises(SettingError, match="no PostgreSQL"):
+        with pytest.raises(SettingError, match="is not PostgreSQL"):
             connect(f"postgresql://u:S3CRET@127.0.0.1:{listening.getsockname()[1]}/d")
         answered.result()
 

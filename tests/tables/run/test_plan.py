@@ -36,7 +36,11 @@ MISTAKES = {
         "of 'n': a column of type integer",
     ),
     "check-of-a-cast": ("columns: {t: {cast: date}}\n    checks: {t: \"= 'a'\"}", 5, "a column of type date"),
-    "deletion-of-no-property": ("deleted_when: o = 1", 4, "deleted_when of table 't' names 'o', which is no property"),
+    "deletion-of-no-property": (
+        "deleted_when: o = 1",
+        4,
+        "deleted_when of table 't' names 'o', which is not a property",
+    ),
     "deletion-of-another-type": ("deleted_when: t = 1", 4, "deleted_when of table 't' says 't = 1' of 't'"),
     "rename-to-a-name-of-ours": (
         "columns:\n      n: {rename: _singerlake_file}",

@@ -208,7 +208,7 @@ USES = {
     "sort_by": ({"sort_by": ("i",)}, "'i', which is not a column of its statement; did you mean 'id'?"),
     "checks": ({"checks": (Check("no", "null", condition_of("null")),)}, "it has: id"),
     "literal": ({"checks": (Check("id", "= 'a'", condition_of("= 'a'")),)}, "compared with 'a'"),
-    "time": ({"partition_by": (partition_of("year(id)"),)}, "which is no time"),
+    "time": ({"partition_by": (partition_of("year(id)"),)}, "which is not a time"),
 }
 
 

@@ -202,7 +202,7 @@ def test_settings_of_files_without_a_property_are_told_once(tmp_path: Path, capl
 @pytest.mark.parametrize(
     ("setting", "value", "says"),
     [
-        ("file_properties", {"users": {"photo..": "location"}}, "no path"),
+        ("file_properties", {"users": {"photo..": "location"}}, "not a path"),
         ("file_properties", {"users": {"photo": "url"}}, "'url' is not one of"),
         ("file_properties", {"users": ["photo"]}, "is not of type 'object'"),
         ("file_properties", ["photo"], "is not of type 'object'"),

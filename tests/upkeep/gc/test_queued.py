@@ -51,7 +51,7 @@ def test_names_lead_back_to_their_id() -> None:
         assert key.startswith(prefix)
         assert layout.queued_id_in(key[len(prefix) :]) == ID
     for id in ("", "../x", "a/b", "x" * 81, "é", "-x", "a.b"):
-        with pytest.raises(ValueError, match="no transaction's id"):
+        with pytest.raises(ValueError, match="not a transaction's id"):
             layout.queued_body_key("t", "s", id)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from singerlake.format import layout
 from singerlake.lake import Lake
@@ -189,12 +188,9 @@ def test_an_engine_that_nobody_knows_is_refused(run: Run, lake: Lake) -> None:
     assert "'threads', 'processes', 'spark'" in result.stderr
 
 
-def test_spark_that_is_not_installed_is_named_with_its_extra(
-    run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    for name in [name for name in sys.modules if name.startswith("singerlake.spark")]:
-        monkeypatch.delitem(sys.modules, name)
-    result = run("verify", lake.storage.url, "--engine", "spark")
-    assert result.exit_code == 2
+def test_spark_that_is_not_installed_is_named_with_its_extra(lake: Lake) -> None:
+    code = "import sys; sys.modules['pyspark'] = None; from singerlake.cli.main import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "verify", lake.storage.url, "--engine", "spark"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2
     assert "pip install 'singerlake[spark]'" in result.stderr
