@@ -60,7 +60,8 @@ def dynamodb_local() -> Iterator[DynamoServer]:
     finally:
         gateway.shutdown()
         process.kill()
-        process.communicate()
+        # Its output is read, and closed at its end, by threads of py4j.
+        process.wait()
 
 
 @pytest.fixture(scope="session")
