@@ -16,7 +16,7 @@ from tests.golden.independent.atomic import ends_as_of
 from tests.golden.independent.attached import told
 from tests.golden.independent.identity import lake_id_of
 from tests.golden.independent.names import name_of, segment
-from tests.golden.independent.reader import Stream
+from tests.golden.independent.reader import Stream, features_of
 from tests.golden.independent.schemas import canonical_bytes, hash_of
 from tests.golden.independent.times import may_hold, moment
 from tests.golden.independent.unreadable import Unreadable
@@ -68,8 +68,9 @@ def test_it_gives_the_messages(stream: Stream, expected: dict[str, Any]) -> None
     for offset in range(state["next_offset"] + 1):
         wanted = [line for line in expected["messages"][offset:] if line is not None]
         assert [line.decode() for line in stream.messages(state, offset)] == wanted
-    if state["lineage"] is not None:
-        assert state["format"] == expected.get("format", 1)
+    assert features_of(state, stream.floor(state)) == [
+        name for name in expected.get("features", ()) if name != "segments"
+    ]
     assert (state["lineage"], state["next_offset"]) == (expected["lineage"], len(expected["messages"]))
     assert all(stream.ruling_schema(file)["stream"] == stream.name for file in state["files"])
     if "versions" in expected:

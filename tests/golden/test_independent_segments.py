@@ -114,8 +114,8 @@ def root(tmp_path: Path) -> Path:
     files = [write_file(folder, LINES[n : n + 1], n, header=True) for n in range(5)]
     held = {"schema": SCHEMA, "key_properties": ["id"], "bookmark_properties": [], "first_offset": 0, "first_seen": NOW}
     state = {
-        "format": 5,
-        "state_format": 1,
+        "format": 1,
+        "features": ["segments"],
         "tap": "t",
         "stream": "s",
         "store": "lockfile",

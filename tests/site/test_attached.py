@@ -14,7 +14,7 @@ from tests.site.test_pages import Read, check
 
 def with_files(state: Manifest, *rows: Attached) -> Manifest:
     files = [msgspec.structs.replace(file, attached=rows) for file in state.files]
-    return msgspec.structs.replace(state, files=files, format=3)
+    return msgspec.structs.replace(state, files=files)
 
 
 def row(number: int, kind: str | None = "image/jpeg", size: int | None = 1_200_000) -> Attached:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from singerlake.errors import ForeignManifestError, UnsupportedFormatError
-from singerlake.format import FORMAT, NEWEST_FORMAT, SEGMENTS_FORMAT
+from singerlake.format import FORMAT
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
@@ -80,12 +80,14 @@ def test_a_closed_state_gives_way_to_its_successor(storage: MemoryStorage) -> No
     assert there(storage) == two
 
 
-@pytest.mark.parametrize("format", [FORMAT, SEGMENTS_FORMAT - 1])
-def test_of_a_large_one_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch, format: int) -> None:
+@pytest.mark.parametrize("settled", [msgspec.UNSET, "c"])
+def test_of_a_large_one_only_the_beginning_is_read(
+    monkeypatch: pytest.MonkeyPatch, settled: str | msgspec.UnsetType
+) -> None:
     monkeypatch.setattr(publish, "_LARGE", 0)
     monkeypatch.setattr(publish, "_SOME", 0)
     storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
-    one, two, _ = (msgspec.structs.replace(state, format=format) for state in states())
+    one, two, _ = (msgspec.structs.replace(state, settled=settled) for state in states())
     publish_manifest(SegmentObjects(storage, "t", "s"), one)
     asked: list[str] = []
     storage.hook = lambda step: asked.append(step.operation)
@@ -112,10 +114,11 @@ def test_a_large_head_is_read_for_its_segments_alone_which_are_named_again(monke
     assert len(after) == len(two.files) > len(before)
 
 
-def test_of_a_newer_format_nothing_is_taken_from_the_beginning() -> None:
+@pytest.mark.parametrize("begins", [b'{"format":%d,' % (FORMAT + 5), b'{"format":1,"features":["unheard"],'])
+def test_of_what_is_not_known_nothing_is_taken_from_the_beginning(begins: bytes) -> None:
     storage = MemoryStorage(clock=FakeClock(), ids=counting_ids())
     one, two, _ = states()
-    storage.put(KEY, to_json(msgspec.structs.replace(one, format=NEWEST_FORMAT + 1)))
+    storage.put(KEY, to_json(one).replace(b'{"format":1,', begins))
     with pytest.raises(UnsupportedFormatError):
         published(storage, KEY)
     with pytest.raises(UnsupportedFormatError):

@@ -10,6 +10,7 @@ from singerlake.errors import ForeignManifestError
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.features import features_of
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles, Rebase, ReplaceFiles
@@ -93,7 +94,7 @@ def test_trimming_again_and_again_keeps_the_stream_whole(place: Place) -> None:
 
 def test_records_are_erased_atomically_and_once(place: Place) -> None:
     base = place.committed(place.born(), add(new_file("a", 3), new_file("b", 2)), add(new_file("c", 1)))
-    assert place.state().format == 1
+    assert features_of(place.state()) == ()
     change = EraseFiles(old=("b",), new=(with_holes(new_file("b1", 2), 1),))
     for _ in range(2):
         place.committed(base, change)
@@ -106,7 +107,7 @@ def test_records_are_erased_atomically_and_once(place: Place) -> None:
     assert [(gone.id, gone.by) for gone in state.retired] == [("b", "b1")]
     caught = place.store().catch_up(base)
     assert caught is not None
-    assert (state.format, caught.manifest) == (2, state)
+    assert (features_of(state), caught.manifest) == (("erased",), state)
 
 
 def test_holes_stay_when_their_files_are_joined_and_go_with_the_state(place: Place) -> None:
@@ -116,13 +117,13 @@ def test_holes_stay_when_their_files_are_joined_and_go_with_the_state(place: Pla
     base = place.committed(base, EraseFiles(old=("ab",), new=(with_holes(new_file("ab1", 5), 4),)))
     state = place.state()
     assert [(file.id, file.records, file.erased) for file in state.files] == [("ab1", 1, 4)]
-    assert (state.format, base.manifest) == (2, state)
+    assert (features_of(state), base.manifest) == (("erased",), state)
     place.store().publish(base, run_ended=True)
     assert place.state() == state
     rebuilt = fold.apply(place.first(), place.transaction(add(new_file("z", 7))))
     assert isinstance(rebuilt, Manifest)
     after = place.committed(base, Rebase(manifest=rebuilt))
-    assert (place.state(), place.state().format) == (after.manifest, 1)
+    assert (place.state(), features_of(place.state())) == (after.manifest, ())
 
 
 def test_of_an_erasure_and_a_replacement_of_one_file_one_is_a_conflict(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""Cases of the suite about atomic runs: lakes of format 4."""
+"""Cases of the suite about atomic runs: streams that an atomic run wrote to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from singerlake.stores.port import Loaded
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, file_bytes, record
 
-FOUR: dict[str, Any] = {"format": 4}
+ATOMIC: dict[str, Any] = {"atomic": True}
 OTHER = "other"
 
 
@@ -113,7 +113,7 @@ def log_with_an_atomic_run(maker: Maker) -> dict[str, Any]:
     runs.run(s=(V2, [record(1), record(2)]))
     maker.add(V1, [record(3)])
     maker.finish()
-    return maker.expected("An atomic run brought two messages, between files of others.", **FOUR)
+    return maker.expected("An atomic run brought two messages, between files of others.", **ATOMIC)
 
 
 @case
@@ -124,14 +124,14 @@ def log_with_an_atomic_run_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]
     runs.run(s=(V2, [record(1), record(2)]))
     maker.add(V1, [record(3)])
     maker.put(maker.manifest_key, before)
-    return maker.expected("manifest.json is behind: the log says how the run was prepared and settled.", **FOUR)
+    return maker.expected("manifest.json is behind: the log says how the run was prepared and settled.", **ATOMIC)
 
 
 @case
 def log_with_an_atomic_run_that_is_undecided(maker: Maker) -> dict[str, Any]:
     maker.add(V1, [record(0)])
     Runs(maker).stop_half(record(1))
-    return maker.expected("The log ends with what a run prepared, and nothing decides about it.", **FOUR)
+    return maker.expected("The log ends with what a run prepared, and nothing decides about it.")
 
 
 @case
@@ -145,7 +145,7 @@ def log_with_an_atomic_run_that_is_decided_and_not_settled(maker: Maker) -> dict
     decision = Decision(id=name, at=maker.now(), run="atomic0000000001", writer="suite", committed=True)
     runs.decisions.decide(msgspec.convert({**msgspec.to_builtins(decision), "streams": brought}, Decision))
     maker.messages.append(record(1))
-    return maker.expected("The log ends with what a run prepared, and the decision commits it.", **FOUR)
+    return maker.expected("The log ends with what a run prepared, and the decision commits it.", **ATOMIC)
 
 
 @case
@@ -154,13 +154,13 @@ def log_with_an_atomic_run_that_was_decided_against(maker: Maker) -> dict[str, A
     maker.add(V1, [record(0)])
     name = runs.stop_half(record(1))
     runs.decisions.decide(aborted(name, at=maker.clock.now(), writer="suite", run=None))
-    return maker.expected("The log ends with what a run prepared, and the decision is against it.", **FOUR)
+    return maker.expected("The log ends with what a run prepared, and the decision is against it.")
 
 
 @case
 def log_with_an_atomic_run_that_was_settled_without_its_messages(maker: Maker) -> dict[str, Any]:
     go_on_behind_one_that_is_aborted(maker)
-    return maker.expected("A run was prepared, decided against and settled; others went on.", **FOUR)
+    return maker.expected("A run was prepared, decided against and settled; others went on.")
 
 
 @case
@@ -230,7 +230,7 @@ def log_with_atomic_runs_over_two_streams(maker: Maker) -> dict[str, Any]:
     ends = [{"s": 3, "other": 1}, {"s": 3, "other": 3}, {"s": 5, "other": 4}]
     return maker.expected(
         "Three atomic runs over two streams, and a plain one between them.",
-        **FOUR,
+        **ATOMIC,
         taps={maker.tap: sorted([maker.stream, OTHER])},
         as_of=[{"commit": commit, "ends": end} for commit, end in zip(commits, ends, strict=True)],
     )

@@ -1,4 +1,4 @@
-"""Cases of the suite about records with attached files: lakes of format 3."""
+"""Cases of the suite about records with attached files."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Album:
         for offset, line in enumerate(self.maker.messages):
             n = json.loads(line).get("record", {}).get("n") if line is not None else None
             rows += [[offset, *row] for row in self.photos.get(n, ())] if n is not None else []
-        return self.maker.expected(about, **{"format": 3, "attached": rows, **more})
+        return self.maker.expected(about, **{"attached": rows, **more})
 
 
 def told(row: Attached) -> list[Any]:
@@ -326,14 +326,14 @@ def attached_behind_the_manifest(album: Album) -> None:
 def log_with_attached_files_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
     album = Album(maker)
     attached_behind_the_manifest(album)
-    return album.expected("manifest.json is of format 1, and behind: files were attached since, in _log.")
+    return album.expected("manifest.json is behind: files were attached since, in _log.")
 
 
 @case
 def merge_with_attached_files_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
     album = Album(maker)
     attached_behind_the_manifest(album)
-    return album.expected("manifest.json is of format 1, and behind: files were attached since, in settle records.")
+    return album.expected("manifest.json is behind: files were attached since, in settle records.")
 
 
 @case

@@ -356,6 +356,20 @@ def newer_format(maker: Maker) -> dict[str, Any]:
 
 
 @case
+def older_format(maker: Maker) -> dict[str, Any]:
+    plain(maker)
+    maker.edit(lambda manifest: manifest.update(format=2))
+    return maker.refused("The manifest's format is one that was never released.")
+
+
+@case
+def unknown_feature(maker: Maker) -> dict[str, Any]:
+    plain(maker)
+    maker.edit(lambda manifest: manifest.update(features=["unheard"]))
+    return maker.refused("The manifest needs a feature that no reader knows.")
+
+
+@case
 def manifest_of_another_stream(maker: Maker) -> dict[str, Any]:
     plain(maker)
     maker.edit(lambda manifest: manifest.update(stream="S"))

@@ -1,4 +1,4 @@
-"""Cases of the suite about erased records: lakes of format 2."""
+"""Cases of the suite about erased records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def erased(maker: Maker) -> dict[str, Any]:
     made = maker.state().files[0]
     return maker.expected(
         "A record of a file is erased. The file that held it is still there, and no part of the stream.",
-        format=2,
         bookmarks=[
             maker.resumes(1, lineage=lineage, offset=1, file=first.id, line=1),
             maker.resumes(2, lineage=lineage, offset=2, file=first.id, line=2),
@@ -54,7 +53,6 @@ def erased_in_a_joined_file(maker: Maker) -> dict[str, Any]:
     had = joined_and_erased(maker)
     return maker.expected(
         "Files are joined, and then records of two of them erased: the new file replaces the originals.",
-        format=2,
         bookmarks=[
             maker.resumes(1, lineage="another", offset=9, file=had["files"][0].id, line=1),
             maker.resumes(3, lineage="another", offset=9, file=had["files"][1].id, line=1),
@@ -74,7 +72,6 @@ def erased_twice_and_joined(maker: Maker) -> dict[str, Any]:
     maker.erase(11)
     return maker.expected(
         "Records of one file are erased twice, the files joined, and one more record erased.",
-        format=2,
         bookmarks=[
             maker.resumes(3, lineage="another", offset=9, file=files[1].id, line=1),
             maker.resumes(5, lineage="another", offset=9, file=once.id, line=1),
@@ -91,7 +88,6 @@ def erased_entirely(maker: Maker) -> dict[str, Any]:
     maker.erase(1, 2, 3, 5)
     return maker.expected(
         "All messages of two files are erased, the newest file among them: the offsets stay.",
-        format=2,
         bookmarks=[
             maker.resumes(2, lineage="another", offset=9, file=gone.id, line=1),
             maker.resumes(6, lineage="another", offset=9, file=last.id, line=1),
@@ -107,7 +103,6 @@ def erased_at_the_borders_of_members(maker: Maker) -> dict[str, Any]:
     return maker.expected(
         "Holes are the first and the last messages of members and of files, and all of a member; one member begins "
         "with a SCHEMA message.",
-        format=2,
     )
 
 
@@ -122,7 +117,6 @@ def erased_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
         "All files are there, with and without the erased records: of each original the one counts from which most "
         "was erased.",
         rebuilt=True,
-        format=2,
         bookmarks=[
             maker.resumes(3, lineage="another", offset=9, file=had["files"][1].id, line=1),
             maker.resumes(8, lineage="another", offset=9, file=single.id, line=1),
@@ -161,21 +155,21 @@ def erased_behind_the_manifest(maker: Maker) -> None:
 @case
 def log_with_an_erasure_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
     erased_behind_the_manifest(maker)
-    return maker.expected("manifest.json is of format 1, and behind: records were erased since, in _log.", format=2)
+    return maker.expected("manifest.json is behind: records were erased since, in _log.")
 
 
 @case
 def log_with_an_erasure_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
     erased_behind_the_manifest(maker)
     maker.delete(maker.manifest_key)
-    return maker.expected("manifest.json is gone: the erasure is in _log.", format=2)
+    return maker.expected("manifest.json is gone: the erasure is in _log.")
 
 
 @case
 def merge_with_an_erasure_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
     erased_behind_the_manifest(maker)
     return maker.expected(
-        "manifest.json is of format 1, and behind: records were erased since, in settle records.", format=2
+        "manifest.json is behind: records were erased since, in settle records.",
     )
 
 
@@ -200,4 +194,4 @@ def merge_with_an_erasure_that_came_too_late(maker: Maker) -> dict[str, Any]:
     outcomes = [maker.settled(commit, base) for commit in commits]
     assert [isinstance(each, Loaded) for each in outcomes] == [True, False]
     maker.put(maker.manifest_key, maker.born)
-    return maker.expected("Files are joined, and a record of one erased at once: the erasure is void.", format=2)
+    return maker.expected("Files are joined, and a record of one erased at once: the erasure is void.")

@@ -1,4 +1,4 @@
-"""Cases of the suite about streams whose oldest messages expired: lakes of format 2."""
+"""Cases of the suite about streams whose oldest messages expired."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ def expired(maker: Maker) -> dict[str, Any]:
     maker.expire(3)
     return maker.expected(
         "The first file expired; the offset that was named lies within the second one. The first one is still there.",
-        format=2,
         floor=2,
         bookmarks=[
             maker.resumes(None, lineage=lineage, offset=1, file=files[0].id, line=1),
@@ -36,7 +35,6 @@ def expired_entirely_and_gone(maker: Maker) -> dict[str, Any]:
         maker.delete(maker.prefix + file.path)
     return maker.expected(
         "All messages expired, and their files are gone. Versions and the next offset stay.",
-        format=2,
         floor=2,
         bookmarks=[
             maker.resumes(2, lineage=lineage, offset=2, file=files[1].id, line=1),
@@ -53,7 +51,7 @@ def expired_and_erased(maker: Maker) -> dict[str, Any]:
     maker.expire(2)
     maker.add(V2, [record(40)])
     return maker.expected(
-        "Files are joined, records of two files erased, and the first file expired, a hole with it.", format=2, floor=2
+        "Files are joined, records of two files erased, and the first file expired, a hole with it.", floor=2
     )
 
 
@@ -71,14 +69,10 @@ def expired_behind_the_manifest(maker: Maker) -> None:
 @case
 def log_with_an_expiry_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
     expired_behind_the_manifest(maker)
-    return maker.expected(
-        "manifest.json is of format 1, and behind: messages expired since, in _log.", format=2, floor=4
-    )
+    return maker.expected("manifest.json is behind: messages expired since, in _log.", floor=4)
 
 
 @case
 def merge_with_an_expiry_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
     expired_behind_the_manifest(maker)
-    return maker.expected(
-        "manifest.json is of format 1, and behind: messages expired since, in settle records.", format=2, floor=4
-    )
+    return maker.expected("manifest.json is behind: messages expired since, in settle records.", floor=4)

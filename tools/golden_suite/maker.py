@@ -359,8 +359,19 @@ class Maker:
         """A bookmark, and the offset at which a reader goes on with it; None: it must refuse to."""
         return {"bookmark": {"file": None, "line": 0, **bookmark}, "offset": at}
 
-    def expected(self, about: str, *, rebuilt: bool = False, **more: Any) -> dict[str, Any]:
-        """What a reader must give."""
+    def expected(
+        self, about: str, *, rebuilt: bool = False, atomic: bool = False, segments: bool = False, **more: Any
+    ) -> dict[str, Any]:
+        """What a reader must give. ``atomic``, ``segments``: whether the state has these features."""
+        floor = more.get("floor", 0)
+        has = {
+            "atomic": atomic,
+            "attached": bool(more.get("attached")),
+            "erased": None in self.messages[floor:],
+            "expired": floor > 0,
+            "segments": segments,
+        }
+        features = [name for name, there in has.items() if there]
         made: dict[str, Any] = {"about": about, "tap": self.tap, "stream": self.stream}
         made["taps"] = {self.tap: [self.stream]}
         made["lineage"] = None if rebuilt else self._known().lineage
@@ -371,7 +382,7 @@ class Maker:
                 label: {"hash": version, "first_offset": state.schemas[version].first_offset}
                 for version, label in state.versions.items()
             }
-        return {**made, **more}
+        return {**made, **({"features": features} if features else {}), **more}
 
     def _known(self) -> Manifest:
         return self.lake.stream(self.tap, self.stream).snapshot()

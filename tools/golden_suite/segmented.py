@@ -60,7 +60,7 @@ def several(maker: Maker) -> None:
 def head_of(maker: Maker) -> dict[str, Any]:
     """What ``manifest.json`` says; it has segments."""
     head: dict[str, Any] = json.loads(maker.manifest_body())
-    assert head["format"] == 5
+    assert "segments" in head["features"]
     assert len(head["segments"]) > 1
     return head
 
@@ -76,7 +76,7 @@ def damaged(maker: Maker, damage: Callable[[], object], about: str) -> dict[str,
         several(maker)
         given = head_of(maker)["segments"][1]["offset"]
         damage()
-    return {**maker.refused(about, after=given), **SEGMENTED}
+    return maker.refused(about, after=given)
 
 
 @case
@@ -122,7 +122,6 @@ def log_with_segments_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
         maker.put(maker.manifest_key, before)
         return maker.expected(
             "manifest.json is behind: what was joined, erased and expired since is in segments that it names.",
-            format=2,
             floor=maker.state().floor,
             **SEGMENTED,
         )
@@ -197,9 +196,7 @@ def segments_that_expired_in_part(maker: Maker) -> dict[str, Any]:
         several(maker)
         maker.expire(4)
         head_of(maker)
-        return maker.expected(
-            "The first segment begins at the floor.", format=2, floor=maker.state().floor, **SEGMENTED
-        )
+        return maker.expected("The first segment begins at the floor.", floor=maker.state().floor, **SEGMENTED)
 
 
 @case
@@ -259,9 +256,9 @@ def segments_with_a_gap(maker: Maker) -> dict[str, Any]:
 
 
 @case
-def segments_in_a_newer_format(maker: Maker) -> dict[str, Any]:
+def segments_and_an_unknown_feature(maker: Maker) -> dict[str, Any]:
     with in_segments(maker):
         several(maker)
         head_of(maker)
-        maker.edit(lambda head: head.update(format=6))
-        return {**maker.refused("A state with segments, of a format that is newer than any reader."), **SEGMENTED}
+        maker.edit(lambda head: head["features"].append("unheard"))
+        return maker.refused("A state with segments, and with a feature that no reader knows.")

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import msgspec
 
 from singerlake.errors import CorruptObjectError, MissingFileError
-from singerlake.format import SEGMENTS_FORMAT, layout
+from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
+from singerlake.format.state.features import KNOWN, SEGMENTS
 from singerlake.format.state.files.segment import Segment
-from singerlake.format.state.manifest import check_own
+from singerlake.format.state.manifest import BEGINNING, check_own
 from singerlake.format.state.model import Manifest, Position
 from singerlake.storage.conditional import Replacement, replace_as_found
 from singerlake.storage.port import Storage
@@ -22,9 +23,10 @@ from singerlake.stores.segments.stored import named_in, to_stored
 from singerlake.stores.shared_states import read_manifest
 
 _HEAD = 8192
+# The quotes of a name are escaped, so no tap's or stream's name can look like this.
 _BEGINNING = re.compile(
-    rb'\{"format":[12345],.*?"store":"([a-z0-9_]+)"(?:,"lake_id":(?:"([^"\\]*)"|null))?,"lineage":'
-    rb'.*?"transaction":\{"number":(\d+),"id":"[^"\\]*"\}',
+    BEGINNING + rb'"tap":.*?"store":"[a-z0-9_]+"(?:,"lake_id":(?:"[^"\\]*"|null))?,"lineage":'
+    rb'.*?"transaction":\{"number":\d+,"id":"[^"\\]*"\}',
     re.DOTALL,
 )
 _ATTEMPTS = 20
@@ -84,11 +86,12 @@ class _There:
 
 
 class _ManifestBeginning(msgspec.Struct, frozen=True):
-    format: int
     tap: str
     stream: str
     store: str
     transaction: Position
+    lake_id: str | None = None
+    features: tuple[str, ...] = ()
 
     def is_like(self, manifest: Manifest) -> bool:
         """Whether it is of the same tap, stream and store."""
@@ -100,7 +103,7 @@ def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There
     without decoding another state beside this one."""
     entry = storage.head(key) if large else None
     beginning = _beginning(storage, key) if entry and entry.size > _SOME else None
-    if entry and beginning and beginning.is_like(like) and beginning.format != SEGMENTS_FORMAT:
+    if entry and beginning and beginning.is_like(like) and SEGMENTS not in beginning.features:
         return _There(beginning.transaction.number, entry.etag)
     stored = storage.get(key)
     if stored is None:
@@ -121,7 +124,8 @@ def _beginning(storage: Storage, key: str) -> _ManifestBeginning | None:
 
 def _beginning_of(body: bytes) -> _ManifestBeginning | None:
     match = _BEGINNING.match(body[:_HEAD])
-    return decode(match.group(0) + b"}", _ManifestBeginning) if match else None
+    beginning = decode(match.group(0) + b"}", _ManifestBeginning) if match else None
+    return beginning if beginning and KNOWN.issuperset(beginning.features) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +144,14 @@ def published(storage: Storage, key: str) -> Published | None:
         head = storage.read_range(key, 0, _HEAD)
     except MissingFileError:
         return None
-    # The quotes of a name are escaped, so no tap's or stream's name can look like this.
-    match = _BEGINNING.match(head)
-    if match:
-        return Published(match.group(1).decode("ascii"), int(match.group(3)), _text(match.group(2)))
+    beginning = _beginning_of(head)
+    if beginning:
+        return Published(beginning.store, beginning.transaction.number, beginning.lake_id)
     stored = storage.get(key)
     if stored is None:
         return None
     manifest = read_manifest(stored.body, key=key, storage=storage)
     return Published(manifest.store, manifest.transaction.number, manifest.lake_id)
-
-
-def _text(text: bytes | None) -> str | None:
-    return text.decode("utf-8", "replace") if text else None
 
 
 def refuse_foreign(storage: Storage, key: str, manifest: Manifest) -> None:

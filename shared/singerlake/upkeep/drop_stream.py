@@ -16,7 +16,7 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
-from singerlake.format import ATTACHED_FORMAT, FORMAT, layout
+from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.attached_objects import objects_in
@@ -144,8 +144,6 @@ def plan_drop(before: Manifest, entries: Sequence[Entry], *, run: Run, lineage: 
     gone = drop.files + drop.unlisted + drop.attached
     after = msgspec.structs.replace(
         before,
-        # What does not know attached files would forget their objects instead of deleting them.
-        format=ATTACHED_FORMAT if any(layout.attached_name_in(file.path) for file in retired.values()) else FORMAT,
         lineage=lineage,
         next_offset=0,
         versions={},

@@ -42,6 +42,33 @@ def test_a_newer_format_is_refused_before_its_fields_are_looked_at(parser: str, 
         PARSERS[parser](b'{"format":%d,"files":"other"}' % newer, key=KEY)
 
 
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_a_lake_of_the_development_is_refused_with_what_to_do(version: int) -> None:
+    with pytest.raises(UnsupportedFormatError, match=rf"format {version} by a version before 0\.1\.0.*capture"):
+        manifest.from_json(b'{"format":%d,"files":"other"}' % version, key=KEY)
+
+
+@pytest.mark.parametrize("named", ["heard", "x-1", ""])
+@pytest.mark.parametrize(
+    "beginning", [b'{"format":1,"features":["erased","%b"],"tap":"t"', b'{"features": ["%b"], "format": 1']
+)
+def test_a_feature_that_is_not_known_is_refused_by_its_name(beginning: bytes, named: str) -> None:
+    with pytest.raises(UnsupportedFormatError, match=rf"needs '{named}', .*upgrade.*manifest\.json"):
+        manifest.from_json(beginning % named.encode() + b',"files":"other"}', key=KEY)
+
+
+@pytest.mark.parametrize("named", ["3", "[3]", '"erased"', "null", "{}"])
+def test_features_of_another_shape_are_corrupt(named: str) -> None:
+    with pytest.raises(CorruptObjectError, match="'features' is not a list of names"):
+        manifest.from_json(b'{"format":1,"features":%b,"tap":"t"}' % named.encode(), key=KEY)
+
+
+def test_a_feature_that_the_state_has_nothing_of_may_be_named() -> None:
+    state = done(born(), add(new_file("a")))
+    body = manifest.to_json(state).replace(b'{"format":1,', b'{"format":1,"features":["attached","erased"],')
+    assert manifest.from_json(body, key=KEY) == state
+
+
 @pytest.mark.parametrize("body", [b'{"streams":{}}', b'{"streams":[1]}', b'{"streams":[{"stream":"a"}]}', b"{}"])
 def test_a_catalogue_of_another_shape_is_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptObjectError, match="not a catalogue"):

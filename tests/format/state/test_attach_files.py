@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from singerlake.format import ATTACHED_FORMAT, FORMAT
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import objects_in
+from singerlake.format.state.features import features_of
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
@@ -86,37 +86,40 @@ def test_a_file_with_rows_is_added_by_a_change_that_older_versions_do_not_know()
         msgspec.json.decode(msgspec.json.encode(attach(with_rows(new_file("c"), row(0, A)))), type=kinds)
 
 
-def test_offsets_are_given_out_as_to_any_file_and_the_state_is_of_format_3() -> None:
+def test_offsets_are_given_out_as_to_any_file_and_the_state_has_the_feature() -> None:
     manifest = begun()
     assert [(file.id, file.offset, len(file.attached)) for file in manifest.files] == [
         ("a", 0, 2),
         ("b", 3, 1),
         ("c", 5, 0),
     ]
-    assert (manifest.format, manifest.retired) == (ATTACHED_FORMAT, [])
+    assert (features_of(manifest), manifest.retired) == (("attached",), [])
     check_log(manifest)
     assert check_state(manifest, "k") == ()
 
 
 def test_a_file_that_could_not_be_read_is_a_row_of_no_object() -> None:
     manifest = done(born(), attach(with_rows(new_file("a", 3), row(0, None))))
-    assert (manifest.format, objects_in(manifest.files)) == (ATTACHED_FORMAT, {})
+    assert (features_of(manifest), objects_in(manifest.files)) == (("attached",), {})
     assert attached(erased(manifest, "a", "n", 1)) == {}
 
 
-def test_the_state_stays_of_format_3_whatever_is_left() -> None:
-    manifest = begun()
+def test_the_state_has_the_feature_until_the_last_object_is_forgotten() -> None:
+    manifest = done(begun(), add(new_file("d")))
+    assert features_of(manifest) == ("attached",)
+    objects = tuple(sorted({A, B}))
     for change in (
-        add(new_file("d")),
         ExpireFiles(before=9, lineage="l"),
-        CollectFiles(shown=("a",)),
-        add(new_file("e")),
+        CollectFiles(shown=objects),
+        CollectFiles(deleted=objects),
+        CollectFiles(forgotten=objects[:1]),
     ):
         manifest = done(manifest, change)
-        assert manifest.format == ATTACHED_FORMAT
-    assert done(manifest, Rebase(manifest=msgspec.structs.replace(born(), lineage="m"))).format == FORMAT
+        assert features_of(manifest) == ("attached", "expired")
+    assert features_of(done(manifest, CollectFiles(forgotten=objects[1:]))) == ("expired",)
+    assert features_of(done(manifest, Rebase(manifest=msgspec.structs.replace(born(), lineage="m")))) == ()
     anew = msgspec.structs.replace(begun(), lineage="m")
-    assert done(born(), Rebase(manifest=anew)).format == ATTACHED_FORMAT
+    assert features_of(done(born(), Rebase(manifest=anew))) == ("attached",)
 
 
 def test_a_file_that_is_listed_already_is_skipped_with_its_rows() -> None:
@@ -164,7 +167,7 @@ def test_rows_may_go_without_a_record_but_none_may_come() -> None:
 def test_rows_of_joined_files_count_from_the_first_message_of_them_all() -> None:
     joined = with_rows(new_file("abc", 9), row(0, A), row(2, B), msgspec.structs.replace(row(4, B), source="1.jpg"))
     after = done(begun(), ReplaceFiles(old=("a", "b", "c"), new=(joined,)))
-    assert (attached(after), after.format) == ({}, ATTACHED_FORMAT)
+    assert (attached(after), features_of(after)) == ({}, ("attached",))
     assert [gone.id for gone in after.retired] == ["a", "b", "c"]
 
 

@@ -7,8 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singerlake.format import ERASED_FORMAT
-from singerlake.format.state.additions import Conflict, format_of
+from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached_objects import objects_in
 from singerlake.format.state.fold import apply
 from singerlake.format.state.transactions import (
@@ -126,7 +125,6 @@ def test_an_object_is_listed_or_retired_or_forgotten_and_rows_stay_with_their_of
         if isinstance(change, CollectFiles):
             known -= going & set(change.forgotten)
         assert listed | retired == known
-        assert outcome.format >= max(before.format, format_of(outcome.files))
         if isinstance(change, EraseFiles) and outcome.files != before.files:
             (new,) = (file for file in outcome.files if file.id not in before.by_id)
             run.gone |= run.holes[new.id]
@@ -138,4 +136,3 @@ def test_an_object_is_listed_or_retired_or_forgotten_and_rows_stay_with_their_of
                 assert told == ([] if offset in run.gone else rows.setdefault(offset, told))
         check_log(outcome)
         assert check_state(outcome, "k") == ()
-        assert outcome.format >= ERASED_FORMAT or not run.gone

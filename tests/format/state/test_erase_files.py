@@ -1,11 +1,11 @@
-"""Erasing in the fold: holes take the place of records, every message keeps its offset, and the state says format 2."""
+"""Erasing in the fold: holes take the place of records, every message keeps its offset; the state has the feature."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from singerlake.format import ERASED_FORMAT, FORMAT
+from singerlake.format.state.features import features_of
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, CollectFiles, EraseFiles, Rebase, ReplaceFiles
@@ -38,9 +38,9 @@ def test_several_files_may_be_written_again_as_one() -> None:
 
 
 def test_the_state_is_of_format_2_from_then_on() -> None:
-    assert begun().format == FORMAT
+    assert features_of(begun()) == ()
     manifest = erased()
-    assert manifest.format == ERASED_FORMAT
+    assert features_of(manifest) == ("erased",)
     holes = with_holes(new_file("all", 9), 1)
     for change in (
         add(new_file("d")),
@@ -48,32 +48,32 @@ def test_the_state_is_of_format_2_from_then_on() -> None:
         CollectFiles(shown=("b",)),
     ):
         manifest = done(manifest, change)
-        assert manifest.format == ERASED_FORMAT
+        assert features_of(manifest) == ("erased",)
         assert from_json(to_json(manifest), key="k") == manifest
 
 
 def test_a_file_with_holes_that_is_added_makes_the_state_one_of_format_2() -> None:
     after = done(begun(), add(with_holes(new_file("d"), 1)))
-    assert (after.format, after.files[-1].erased) == (ERASED_FORMAT, 1)
+    assert (features_of(after), after.files[-1].erased) == (("erased",), 1)
 
 
 def test_a_rebase_onto_a_state_without_holes_takes_the_format_back() -> None:
     anew = msgspec.structs.replace(begun(), lineage="other")
     after = done(erased(), Rebase(manifest=anew))
-    assert (after.format, after.lineage) == (FORMAT, "other")
-    assert done(after, add(new_file("d"))).format == FORMAT
+    assert (features_of(after), after.lineage) == ((), "other")
+    assert features_of(done(after, add(new_file("d")))) == ()
 
 
 def test_a_rebase_onto_a_state_with_holes_brings_its_format() -> None:
     anew = msgspec.structs.replace(erased(), lineage="other")
-    assert done(begun(), Rebase(manifest=anew)).format == ERASED_FORMAT
+    assert features_of(done(begun(), Rebase(manifest=anew))) == ("erased",)
 
 
 def test_erasing_twice_changes_nothing_more() -> None:
     manifest = erased()
     change = EraseFiles(old=("b",), new=(with_holes(new_file("b1", 2), 1),))
     again = done(manifest, change)
-    assert (again.files, again.retired, again.format) == (manifest.files, manifest.retired, manifest.format)
+    assert (again.files, again.retired, features_of(again)) == (manifest.files, manifest.retired, features_of(manifest))
     joined = done(manifest, ReplaceFiles(old=("b1", "c"), new=(with_holes(new_file("bc", 6), 1),)))
     again = done(joined, change)
     assert (again.files, again.retired) == (joined.files, joined.retired)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from singerlake.errors import CorruptObjectError, ExpiredMessagesError
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.features import features_of
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import from_json, to_json
@@ -49,7 +50,7 @@ def test_the_first_files_go_that_end_at_the_offset_or_earlier(before: int) -> No
         (file.id, None, "2026-02") for file in manifest.files[:gone]
     ]
     assert after.floor == (0, 3, 5, 9)[gone]
-    assert after.format == (2 if gone else 1)
+    assert features_of(after) == (("expired",) if gone else ())
     assert after.transaction.number == manifest.transaction.number + 1
     for same in ("next_offset", "versions", "lineage", "runs"):
         assert getattr(after, same) == getattr(manifest, same)
@@ -61,10 +62,10 @@ def test_the_first_files_go_that_end_at_the_offset_or_earlier(before: int) -> No
     check_log(after)
 
 
-def test_nothing_to_expire_is_no_conflict_and_leaves_the_format() -> None:
+def test_nothing_to_expire_is_no_conflict_and_adds_no_feature() -> None:
     for manifest in (born(), three()):
         after = done(manifest, expire(0))
-        assert (after.files, after.retired, after.format) == (manifest.files, manifest.retired, 1)
+        assert (after.files, after.retired, features_of(after)) == (manifest.files, manifest.retired, ())
 
 
 def test_an_offset_beyond_the_end_is_a_conflict() -> None:
@@ -85,7 +86,7 @@ def test_a_closed_stream_is_a_conflict_that_names_its_successor() -> None:
 def test_expiring_twice_changes_nothing_more() -> None:
     once = done(three(), expire(5))
     twice = done(once, expire(5))
-    assert (twice.files, twice.retired, twice.format) == (once.files, once.retired, once.format)
+    assert (twice.files, twice.retired, features_of(twice)) == (once.files, once.retired, features_of(once))
     earlier = done(once, expire(3))
     assert earlier.floor == 5
 
@@ -98,7 +99,7 @@ def test_what_comes_after_all_has_expired_goes_on_from_the_same_offset_with_the_
     assert [(file.id, file.offset) for file in after.files] == [("d", 9), ("e", 11)]
     assert list(after.versions.values()) == ["v1", "v2", "v3"]
     assert [schema.first_offset for schema in after.schemas.values()] == [0, 3, 11]
-    assert after.format == 2
+    assert features_of(after) == ("expired",)
     check_log(after)
 
 
@@ -137,7 +138,7 @@ def test_a_rebase_may_list_expired_files_again_until_they_are_deleted() -> None:
     whole = three()
     expired = done(whole, expire(3))
     again = done(expired, Rebase(manifest=whole))
-    assert (again.floor, again.format) == (0, 1)
+    assert (again.floor, features_of(again)) == (0, ())
     going = done(done(expired, CollectFiles(shown=("a",))), CollectFiles(deleted=("a",)))
     assert "being deleted: a" in refused(going, Rebase(manifest=whole))
 
@@ -170,14 +171,12 @@ def replaced(manifest: Manifest, **changes: object) -> Manifest:
 
 
 @pytest.mark.parametrize("before", [3, 5, 9])
-def test_a_floor_is_refused_in_format_1(before: int) -> None:
+def test_a_floor_is_refused_in_a_state_that_does_not_name_it(before: int) -> None:
     after = done(three(), expire(before))
     check_offsets(after, after.files, after.floor, 9)
     assert check_state(after, "k") == ()
-    older = replaced(after, format=1)
-    with pytest.raises(CorruptObjectError, match="offsets go from 0 to 9"):
-        check_offsets(older, older.files, older.floor, 9)
-    assert [finding.kind for finding in check_state(older, "k")] == ["offsets"]
+    with pytest.raises(CorruptObjectError, match="'features' does not name 'expired', which it has"):
+        from_json(to_json(after).replace(b'"features":["expired"],', b""), key="k")
 
 
 def test_gaps_and_wrong_ends_are_refused_above_a_floor_as_below_it() -> None:
@@ -188,7 +187,7 @@ def test_gaps_and_wrong_ends_are_refused_above_a_floor_as_below_it() -> None:
     assert [finding.kind for finding in check_state(gap, "k")] == ["offsets"]
     for end in (9, 11):
         wrong = replaced(after, next_offset=end)
-        with pytest.raises(CorruptObjectError, match=f"offsets go from 3 to {end}, its files from 3 to 10"):
+        with pytest.raises(CorruptObjectError, match=f"its files end at offset 10, the next one is {end}"):
             check_offsets(wrong, wrong.files, 3, end)
         assert check_state(wrong, "k")
     with pytest.raises(CorruptObjectError, match="no file holds offset 2"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.schema_hash import full_hash, schema_hash
-from singerlake.format.state import additions, fold
+from singerlake.format.state import fold
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.fold import apply
@@ -77,7 +77,7 @@ def refused(manifest: Manifest, change: Change) -> str:
 
 
 def check_log(manifest: Manifest) -> None:
-    offset = manifest.floor if manifest.format > 1 else 0
+    offset = manifest.floor
     for file in manifest.files:
         assert file.offset == offset
         offset = file.end
@@ -352,7 +352,6 @@ def test_no_sequence_of_changes_and_retries_moves_a_message_or_leaves_a_gap(step
                 )
         assert outcome.next_offset >= manifest.next_offset
         assert outcome.transaction.number == manifest.transaction.number + 1
-        assert outcome.format >= max(manifest.format, additions.format_of(outcome.files))
         assert sum(file.erased for file in outcome.files) >= sum(file.erased for file in manifest.files)
         manifest = outcome
         check_log(manifest)

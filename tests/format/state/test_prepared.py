@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from singerlake.format import ATOMIC_FORMAT, FORMAT
 from singerlake.format.decision import Brought, Decision
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.features import features_of
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import to_json
@@ -58,7 +58,7 @@ def test_what_is_prepared_is_not_there_for_readers() -> None:
     before, state = begun(), undecided()
     for name in ("files", "next_offset", "versions", "schemas", "retired", "runs"):
         assert getattr(state, name) == getattr(before, name)
-    assert (state.format, state.transaction.number) == (ATOMIC_FORMAT, before.transaction.number + 1)
+    assert (features_of(state), state.transaction.number) == (("atomic",), before.transaction.number + 1)
     assert b"prepared" not in to_json(state.shown)
     assert state.shown.files == before.files
     assert before.shown is before
@@ -68,14 +68,14 @@ def test_what_is_prepared_is_not_there_for_readers() -> None:
 def test_a_commit_does_what_adding_the_files_would() -> None:
     state = done(undecided(), Settle(commit=X, committed=True))
     plain = done(begun(), add(new_file("b", 2), new_file("c", 4, schema=1), run=RUN))
-    expected = msgspec.structs.replace(plain, format=ATOMIC_FORMAT, settled=X, transaction=state.transaction)
+    expected = msgspec.structs.replace(plain, settled=X, transaction=state.transaction)
     assert state == expected
     check_log(state)
 
 
 def test_a_run_that_is_decided_against_leaves_the_stream_as_it_was() -> None:
     state = done(undecided(), Settle(commit=X, committed=False))
-    kept = msgspec.structs.replace(begun(), format=ATOMIC_FORMAT, transaction=state.transaction)
+    kept = msgspec.structs.replace(begun(), transaction=state.transaction)
     assert state == kept
     again = done(done(state, prepare(Y, new_file("b", 2))), Settle(commit=Y, committed=True))
     assert [file.id for file in again.files] == ["a", "b"]
@@ -143,10 +143,10 @@ def test_an_attached_object_leaves_the_retired_ones_when_the_run_is_settled() ->
 def test_a_rebase_keeps_the_greatest_name() -> None:
     state = done(done(begun(), prepare(Y, new_file("b"))), Settle(commit=Y, committed=True))
     after = done(state, Rebase(manifest=msgspec.structs.replace(born(), lineage="m")))
-    assert (after.settled, after.format) == (Y, ATOMIC_FORMAT)
+    assert (after.settled, features_of(after)) == (Y, ("atomic",))
     greater = done(state, Rebase(manifest=msgspec.structs.replace(state, settled=Z)))
     assert greater.settled == Z
-    assert done(begun(), Rebase(manifest=begun())).format == FORMAT
+    assert features_of(done(begun(), Rebase(manifest=begun()))) == ()
 
 
 def test_the_settlement_is_the_same_whoever_makes_it() -> None:

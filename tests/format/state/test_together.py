@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.features import features_of
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import (
@@ -104,10 +105,10 @@ def test_a_later_part_may_rest_on_the_schema_of_an_earlier_one() -> None:
     assert len(done(born(), AddTogether(parts=(first, bare))).files) == 2
 
 
-def test_the_format_is_that_of_the_parts() -> None:
+def test_the_features_are_those_of_the_parts() -> None:
     plain = done(born(), AddTogether(parts=(add(new_file("a")), add(new_file("b")))))
     with_attached = AddTogether(parts=(add(new_file("a")), attach(with_rows(new_file("b"), row(0, A)))))
-    assert (plain.format, done(born(), with_attached).format) == (1, 3)
+    assert (features_of(plain), features_of(done(born(), with_attached))) == ((), ("attached",))
 
 
 def test_it_is_done_when_all_of_its_parts_are() -> None:

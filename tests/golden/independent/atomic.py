@@ -42,7 +42,7 @@ def prepared(state: dict[str, Any], change: dict[str, Any]) -> dict[str, Any] | 
     """The undecided state; None where the change does not fit."""
     if change["commit"] <= state.get("settled", ""):
         return None
-    return {**state, "prepared": change, "format": 4}
+    return {**state, "prepared": change}
 
 
 def settled_by(decision: dict[str, Any]) -> dict[str, Any]:

@@ -34,15 +34,13 @@ def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any
             **{name: value for name, value in change["manifest"].items() if name not in ("transaction", "store")},
         }
     if kind in ("add_files", "attach_files"):
-        made = added(state, change, transaction["at"])
-        return {**made, "format": 3} if made is not None and kind == "attach_files" else made
+        return added(state, change, transaction["at"])
     if kind == "add_together":
         return added_together(state, change["parts"], transaction["at"])
     if kind == "replace_files":
         return replaced(state, change, transaction["at"], both=False)
     if kind == "erase_files":
-        erased = replaced(state, change, transaction["at"], both=True)
-        return None if erased is None else {**erased, "format": max(2, state["format"])}
+        return replaced(state, change, transaction["at"], both=True)
     if kind == "expire_files":
         return expired(state, change, transaction["at"])
     if kind == "retire_files":
@@ -87,7 +85,7 @@ def expired(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str,
         return state
     files = [{"id": file["id"], "path": file["path"], "by": None, "since": at} for file in gone]
     retired = [*state.get("retired", ()), *files, *left_behind(gone, left, at)]
-    return {**state, "files": left, "retired": retired, "format": max(2, state["format"])}
+    return {**state, "files": left, "retired": retired}
 
 
 def retired(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, Any] | None:

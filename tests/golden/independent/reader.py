@@ -24,6 +24,7 @@ from tests.golden.independent.unreadable import Unreadable
 
 STORES_WITH_A_LOG = ("log", "merge")
 HOLE = b'{"type":"ERASED"}'
+FEATURES = {"atomic", "attached", "erased", "expired", "segments"}
 
 
 @dataclass
@@ -114,7 +115,7 @@ class Stream:
     def _opened(self, entry: dict[str, Any]) -> dict[str, Any]:
         """An entry or a record; a new state in segments (11.1) comes as one that has all files."""
         change = entry["transaction"]["change"]
-        if change["kind"] != "rebase_segments":
+        if change["kind"] != "rebase":
             return entry
         whole = {"kind": "rebase", "manifest": checked(change["manifest"], self)}
         return {**entry, "transaction": {**entry["transaction"], "change": whole}}
@@ -123,8 +124,6 @@ class Stream:
 
     def floor(self, state: dict[str, Any]) -> int:
         """The offset at which the stream begins."""
-        if state.get("format", 1) < 2:
-            return 0
         return int(state["files"][0]["offset"] if state["files"] else state["next_offset"])
 
     # 7, step 3
@@ -198,10 +197,25 @@ class Stream:
         raise Unreadable("nobody knows the bookmark's file")
 
 
+def features_of(state: dict[str, Any], floor: int) -> list[str]:
+    """5.5: the features that a state has something of, whose segments are read."""
+    files, retired = state["files"], state.get("retired", ())
+    has = {
+        "atomic": "settled" in state,
+        "attached": any(file.get("attached") for file in files)
+        or any(file["path"].startswith("_files/") for file in retired),
+        "erased": any(file.get("erased") for file in files),
+        "expired": floor > 0,
+    }
+    return [name for name, there in has.items() if there]
+
+
 def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
     """7, step 2. A state with segments comes as one that has all files in ``files``."""
-    if type(state["format"]) is not int or not 1 <= state["format"] <= 5:
-        raise Unreadable("a newer format")
+    if type(state["format"]) is not int or state["format"] != 1:
+        raise Unreadable("another format")
+    if not FEATURES.issuperset(state.get("features", ())):
+        raise Unreadable("a feature that is not known")
     if (state["tap"], state["stream"]) != (stream.tap, stream.name):
         raise Unreadable("of another stream")
     try:

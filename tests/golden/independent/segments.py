@@ -23,10 +23,10 @@ class NoSegment(Exception):
 
 
 def with_all_files(state: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same state without segments: all files stand in ``files``, and ``format`` is what it would be then."""
-    if (state["format"] == 5) != bool(state.get("segments")):
-        raise NoSegment("segments in another format than 5, or none in that")
-    if state["format"] != 5:
+    """The same state without segments: all files stand in ``files``."""
+    if ("segments" in state.get("features", ())) != bool(state.get("segments")):
+        raise NoSegment("segments without their feature, or the feature without any")
+    if not state.get("segments"):
         return state
     files: list[dict[str, Any]] = []
     end = None
@@ -38,8 +38,8 @@ def with_all_files(state: dict[str, Any], folder: Path) -> dict[str, Any]:
         if not held or (held[0]["offset"], held[-1]["offset"] + held[-1]["messages"]) != (segment["offset"], end):
             raise NoSegment("a segment has other offsets than the state says")
         files += held
-    whole = {name: value for name, value in state.items() if name not in ("segments", "state_format")}
-    return {**whole, "format": state["state_format"], "files": [*files, *state["files"]]}
+    whole = {name: value for name, value in state.items() if name != "segments"}
+    return {**whole, "files": [*files, *state["files"]]}
 
 
 def files_of(segment: dict[str, Any], folder: Path) -> list[dict[str, Any]]:

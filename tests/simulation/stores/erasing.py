@@ -16,7 +16,7 @@ from singerlake.conditions import Condition, Test
 from singerlake.format import layout
 from singerlake.format.extra_fields import read_provenance
 from singerlake.format.lines.holes import HOLE
-from singerlake.format.state import additions, fold
+from singerlake.format.state import fold
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Run
 from singerlake.storage.port import Storage
@@ -74,8 +74,6 @@ class ErasedTruth(DroppedTruth):
             self._unlisted.discard(file.path)
             if before is None or file.id not in before.by_id:
                 self._look_into(file)
-        if state.format < additions.format_of(state.files):
-            self._fail(f"a state with holes is of format {state.format}")
 
     def lets_go(self, path: str) -> bool:
         """A file that an eraser made goes without a transaction where none can list it any more."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from singerlake.errors import SettingError
-from singerlake.format import FORMAT
 from singerlake.format.state.model import Manifest
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
@@ -42,8 +41,6 @@ class ExpiredTruth(Truth):
             self._fail(f"the floor fell from {known} to {floor}")
         if floor > max(known, self._asked):
             self._fail(f"the stream begins at {floor}, and only what is before {self._asked} was to expire")
-        if floor and state.format == FORMAT:
-            self._fail(f"a stream that begins at {floor} is of format {FORMAT}")
         if self._labels.items() - state.versions.items():
             self._fail(f"versions had the labels {self._labels}, and have {state.versions}")
         self._labels = dict(state.versions)

@@ -15,6 +15,7 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.format import layout
+from singerlake.format.state.features import features_of
 from singerlake.format.state.transactions import Rebase
 from singerlake.stores.atomic import in_database
 from singerlake.stores.atomic.view import view
@@ -134,7 +135,7 @@ def test_a_commit_of_another_store_goes_with_a_stream_that_moves_here_and_away(p
         migrate_stream(at_home.context("a"), at_home.store("a", kind))
         went_to(at_home, kind)
         state = at_home.lake.stream("t", "a").snapshot()
-        assert (state.store, state.settled, state.format) == (kind, second, 4)
+        assert (state.store, state.settled, features_of(state)) == (kind, second, ("atomic",))
     assert at_home.listed("a") == ["a1", "a2"]
 
 

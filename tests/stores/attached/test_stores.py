@@ -11,6 +11,7 @@ from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import objects_in
+from singerlake.format.state.features import features_of
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import (
@@ -55,14 +56,14 @@ def test_rows_are_listed_once_however_often_they_are_committed(place: Place) -> 
             ("a", 0, (row(0, A), row(1, None))),
             ("b", 3, ()),
         ]
-        assert state.format == 3
+        assert features_of(state) == ("attached",)
     caught = place.store().catch_up(base)
     assert caught is not None
     assert caught.manifest == state
     place.store().publish(caught, run_ended=True)
     stored = place.storage.get(KEY)
     assert stored is not None
-    assert stored.body.startswith(b'{"format":3,')
+    assert stored.body.startswith(b'{"format":1,"features":["attached"],')
     assert read_manifest(stored.body, key=KEY, storage=place.storage) == state
 
 

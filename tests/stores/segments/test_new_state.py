@@ -119,7 +119,7 @@ def test_a_log_holds_names_of_segments_and_not_their_files(kind: str) -> None:
     record = decode(stored.body, object)
     assert isinstance(record, dict)
     transaction = record["transaction"] if kind == "log" else record["entries"][0]["transaction"]
-    assert transaction["change"]["kind"] == "rebase_segments"
+    assert transaction["change"]["kind"] == "rebase"
     assert len(transaction["change"]["manifest"]["files"]) <= TINY.tail
     [(key, body)] = new_states(place).items()
     assert layout.log_own_name_parts(key[len(LOG) :]) == (number, "snapshot")

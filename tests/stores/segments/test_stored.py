@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.errors import CorruptObjectError, UnsupportedFormatError
+from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.state import manifest as manifests
 from singerlake.format.state.additions import Conflict
@@ -74,17 +74,16 @@ def test_a_short_state_is_what_every_version_reads() -> None:
     assert segments_in(storage) == []
 
 
-def test_a_long_state_is_a_head_of_format_5_and_the_same_state_when_it_is_read() -> None:
+def test_a_long_state_is_a_head_with_segments_and_the_same_state_when_it_is_read() -> None:
     storage = empty()
     state = state_of(7)
     kept, body = to_stored(SegmentObjects(storage, "t", "s"), state, ())
     head = json.loads(body)
-    assert (head["format"], head["state_format"]) == (5, 1)
+    assert (head["format"], head["features"]) == (1, ["segments"])
     assert [segment["offset"] for segment in head["segments"]] == [0, 9, 18]
     assert head["files"] == []
     read = read_manifest(body, key=KEY, storage=storage)
     assert read == state == kept
-    assert read.format == 1
     assert len(segments_in(storage)) == 3
 
 
@@ -104,17 +103,8 @@ def test_a_stream_that_shrank_is_whole_again() -> None:
     join = ReplaceFiles(old=tuple(f"f{place}" for place in range(7)), new=(new_file("all", 21),))
     whole, body = to_stored(SegmentObjects(storage, "t", "s"), after(kept, join), kept.files.segments)
     assert body == manifests.to_json(after(state_of(7), join))
-    assert json.loads(body)["format"] == 1
-    assert "segments" not in json.loads(body)
+    assert not json.loads(body).keys() & {"features", "segments"}
     assert whole.files.segments == ()
-
-
-def test_an_older_version_refuses_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = to_stored(SegmentObjects(empty(), "t", "s"), state_of(7), ())[1]
-    monkeypatch.setattr(manifests, "NEWEST_FORMAT", 4)
-    monkeypatch.setattr(manifests, "_OWN_BEGINNINGS", tuple(b'{"format":%d,' % known for known in range(1, 5)))
-    with pytest.raises(UnsupportedFormatError, match="written in format 5, this version reads up to 4; upgrade"):
-        manifests.from_json(body, key=KEY)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +191,7 @@ def test_a_fold_over_segments_is_the_fold_over_the_whole(data: st.DataObject) ->
             if data.draw(st.booleans()):
                 partial = read_manifest(body, key=KEY, storage=storage)
         assert partial == whole
-        assert (partial.floor, partial.next_offset, partial.format) == (whole.floor, whole.next_offset, whole.format)
+        assert (partial.floor, partial.next_offset) == (whole.floor, whole.next_offset)
         offset = data.draw(st.integers(0, whole.next_offset))
         assert partial.files_from(offset) == whole.files_from(offset)
 

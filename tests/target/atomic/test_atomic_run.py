@@ -24,6 +24,7 @@ from singerlake.errors import (
 )
 from singerlake.format.decision import Decision
 from singerlake.format.extra_fields import read_header
+from singerlake.format.state.features import features_of
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.stores.atomic.decisions import Decisions
@@ -78,7 +79,7 @@ def test_a_run_is_one_commit_over_its_streams(tmp_path: Path) -> None:
         "orders": (0, 3),
     }
     state = manifest(tmp_path)
-    assert (state.format, state.settled, len(state.files)) == (4, decision.id, 2)
+    assert (features_of(state), state.settled, len(state.files)) == (("atomic",), decision.id, 2)
     assert [(run.id, run.status, run.records) for run in state.runs] == [(decision.run, "finished", 3)]
     assert verify_metadata(Lake.open(str(tmp_path)).storage) == ()
     entries = Lake.open(str(tmp_path)).catalogue(TAP)["streams"]

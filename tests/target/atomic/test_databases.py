@@ -11,6 +11,7 @@ import pytest
 
 from singerlake.adapters import ATOMIC_STORES, ON_THE_LAKE
 from singerlake.errors import InvalidMessageError, SettingError
+from singerlake.format.state.features import features_of
 from singerlake.lake import Lake
 from singerlake.stores.dynamodb import store as dynamodb
 from singerlake.upkeep.verify.verify import verify_metadata
@@ -63,7 +64,7 @@ def test_a_run_is_one_commit_over_its_streams(tmp_path: Path, atomic: dict[str, 
     assert {name: brought.messages for name, brought in commit.streams.items()} == WHOLE
     for stream in STREAMS:
         found = manifest(tmp_path, stream)
-        assert (found.format, found.settled) == (4, commit.name)
+        assert (features_of(found), found.settled) == (("atomic",), commit.name)
         assert [(run.id, run.status) for run in found.runs] == [(commit.run, "finished")]
     assert verify_metadata(Lake.open(str(tmp_path)).storage) == ()
 

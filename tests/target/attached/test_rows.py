@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.format import ATTACHED_FORMAT, FORMAT
+from singerlake.format.state.features import features_of
 from singerlake.lake import Lake
 from tests.faults.support.haste import hasten
 from tests.servers.s3 import S3Server
@@ -33,14 +33,14 @@ def test_files_are_kept_and_listed_with_their_records_and_lines_stay_as_they_are
     assert kept(tmp_path / "lake") == lines
     assert rows(tmp_path / "lake") == [row(0, one, first, "image/jpeg"), row(4, two, second, "image/png")]
     assert sorted(objects(tmp_path / "lake").values()) == sorted([first, second])
-    assert manifest(tmp_path / "lake").format == ATTACHED_FORMAT
+    assert features_of(manifest(tmp_path / "lake")) == ("attached",)
     is_sound(tmp_path / "lake")
 
 
 def test_a_stream_without_files_is_what_it_was(tmp_path: Path, folder: Path) -> None:
     ingest(tmp_path, [START, person(1), schema("other"), record(1, "other")], **settings(folder))
     for stream in ("users", "other"):
-        assert manifest(tmp_path, stream).format == FORMAT
+        assert features_of(manifest(tmp_path, stream)) == ()
         assert rows(tmp_path, stream) == []
 
 

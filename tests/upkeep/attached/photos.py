@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from singerlake.format import layout
 from singerlake.format.state.attached_objects import objects_in
+from singerlake.format.state.features import features_of
 from singerlake.format.state.model import Manifest
 from singerlake.upkeep.verify.verify import Verified, VerifyOptions, verify_stream
 from tests.attached.lakes import attach, sha256
@@ -96,7 +97,7 @@ def check(place: Place, photos: Sequence[Photos], *gone: int) -> None:
     """Each record that is not ``gone`` has its photos, whose bytes are there; and the stream is sound."""
     state = place.state()
     assert told(state) == {at: each for at, each in expected(photos, *gone).items() if at >= state.floor}
-    assert state.format == 3
+    assert "attached" in features_of(state)
     assert whole(place) == []
     names = set(objects_in(state.files))
     assert not names & {file.id for file in state.retired}

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from singerlake.format.state.features import features_of
 from singerlake.upkeep.drop_stream import delete_now
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place
@@ -37,7 +38,7 @@ def test_all_photos_go_listed_or_not(place: Place) -> None:
     assert retired(place) == dict.fromkeys("abcdh", "retired")
     assert is_sound(place)
     state = place.state()
-    assert (state.format, state.files) == (3, [])
+    assert (features_of(state), state.files) == (("attached",), [])
     for _ in range(2):
         collected = collect(place)
         days(place, 8)

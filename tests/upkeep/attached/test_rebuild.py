@@ -10,6 +10,7 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.format.state.attached_objects import objects_in
+from singerlake.format.state.features import features_of
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import CollectFiles, Rebase, RetireFiles
 from singerlake.upkeep.rebuild.repair import Repair
@@ -89,7 +90,7 @@ def test_what_was_erased_is_collected_after_a_rebuild_too(place: Place) -> None:
     begun(place)
     erase(place, 1)
     repair(place, discard=True)
-    assert (retired(place), place.state().format) == ({"b": "retired"}, 3)
+    assert (retired(place), features_of(place.state())) == ({"b": "retired"}, ("attached", "erased"))
     for _ in range(2):
         collect(place)
         days(place, 8)
@@ -135,9 +136,7 @@ def test_rows_that_a_state_lost_come_back_and_their_objects_are_retired_no_more(
     before = begun(place)
     base = place.store().load()
     assert base is not None
-    bare = msgspec.structs.replace(
-        before, files=[msgspec.structs.replace(file, attached=()) for file in before.files], format=1
-    )
+    bare = msgspec.structs.replace(before, files=[msgspec.structs.replace(file, attached=()) for file in before.files])
     base = place.committed(base, Rebase(manifest=bare))
     place.committed(base, RetireFiles(files=((digest("a"), f"_files/{digest('a')[:2]}/{digest('a')}"),)))
     assert retired(place) == {"a": "retired"}

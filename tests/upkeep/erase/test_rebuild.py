@@ -9,6 +9,7 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
+from singerlake.format.state.features import features_of
 from singerlake.singer_file import compress_member
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
 from singerlake.upkeep.rebuild.repair import Repair
@@ -176,7 +177,7 @@ def test_a_rebuild_in_memory_brings_nobody_back(place: Place) -> None:
     vacuum(place)
     lose(place)
     made = rebuild_manifest(place.storage, place.first()).manifest
-    assert (made.format, [file.erased for file in made.files]) == (2, [1])
+    assert (features_of(made), [file.erased for file in made.files]) == (("erased",), [1])
     assert len(text) == made.next_offset
 
 
@@ -269,11 +270,11 @@ def test_adopting_lists_a_file_with_holes_that_nothing_else_holds(place: Place) 
     place.born()
     add(place, 1)
     place.storage.put(PREFIX + first.path, body.body)
-    assert place.state().format == 1
+    assert features_of(place.state()) == ()
     done = rebuild(place, adopt=True)
     assert done.difference.added == (first.id,)
     state = place.state()
-    assert (state.format, [file.erased for file in state.files]) == (2, [0, 1])
+    assert (features_of(state), [file.erased for file in state.files]) == (("erased",), [0, 1])
     assert messages(place)[4:] == with_holes(text, 1)[:4]
     assert second.id not in state.by_id
 
@@ -327,7 +328,7 @@ def test_a_damaged_file_with_holes_is_left_out_and_what_it_was_made_of_stands_fo
     said = {"cut": "1 of its messages were erased; they may be back", "other holes than it says": "2 of its messages"}
     assert harm == "gone" or said[harm] in done.findings[0].message
     assert messages(place) == text
-    assert place.state().format == 1
+    assert features_of(place.state()) == ()
     erase(place, 1)
     check(place, text, 1)
 

@@ -8,6 +8,7 @@ import pytest
 
 from singerlake.errors import ForeignManifestError, LostBookmarkError, StreamClosedError
 from singerlake.format.state.bookmark import Bookmark
+from singerlake.format.state.features import features_of
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place
 from tests.upkeep.erase.erasing import (
@@ -100,7 +101,7 @@ def test_what_was_erased_stays_erased_after_a_drop_and_a_rebuild(place: Place) -
     erase(place, 1, 9)
     drop(place)
     assert is_empty(place.state())
-    assert place.state().format == 1
+    assert features_of(place.state()) == ()
     told = erase(place, 1)
     assert (told.records, [trace.records for trace in told.left]) == (0, [1])
     repair_stream(place.context(), RepairOptions(discard=True))
@@ -155,7 +156,7 @@ def test_a_stream_with_holes_is_moved_as_it_is(source: str, target: str, request
     before = place.state()
     migrate(place, target)
     after = newest(place)
-    assert (after.store, after.format, content(after)) == (target, 2, content(before))
+    assert (after.store, features_of(after), content(after)) == (target, ("erased",), content(before))
     place.kind = target
     assert place.state() == after
     check(place, text, 1)

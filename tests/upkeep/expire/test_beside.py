@@ -11,6 +11,7 @@ import pytest
 
 from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format.metadata.retention import Retention
+from singerlake.format.state.features import features_of
 from singerlake.format.state.model import Manifest
 from singerlake.upkeep.drop_stream import drop_stream
 from singerlake.upkeep.expire import expire_stream
@@ -105,7 +106,7 @@ def test_an_expiry_that_was_killed_at_any_step_is_whole_or_nothing_and_the_next_
         place.clock.sleep(1000)
         expire(place, 8)
         state = place.state()
-        assert (state.files, state.format, len(state.retired)) == (before.files[2:], 2, 2), number
+        assert (state.files, features_of(state), len(state.retired)) == (before.files[2:], ("expired",), 2), number
         assert problems(place) == []
         assert place.lake.stream("t", "s").snapshot().floor == 8
     assert number > 3
@@ -323,9 +324,9 @@ def test_a_migration_takes_the_floor_along(source: str, target: str, request: py
     assert (done.files, done.messages) == (1, 4)
     place.kind = target
     after = place.state()
-    assert (after.files, after.format, after.next_offset, after.retired) == (
+    assert (after.files, features_of(after), after.next_offset, after.retired) == (
         before.files,
-        2,
+        ("expired",),
         before.next_offset,
         before.retired,
     )
@@ -350,7 +351,7 @@ def test_whoever_reads_manifest_json_alone_sees_what_was_or_what_is(kind: str) -
         state = published(place)
         seen.append(state.floor)
         assert state.files in (before.files, before.files[2:])
-        assert (state.floor > 0) == (state.format == 2)
+        assert (state.floor > 0) == (features_of(state) == ("expired",))
         place.storage.hook = looked
 
     place.storage.hook = looked

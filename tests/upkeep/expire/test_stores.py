@@ -10,6 +10,7 @@ from singerlake.errors import ExpiredMessagesError, LostStateError, SettingError
 from singerlake.format.lines.times import known_span
 from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.bookmark import Bookmark
+from singerlake.format.state.features import features_of
 from singerlake.format.state.selection import first_offset, offset_left
 from singerlake.format.state.transactions import Close
 from singerlake.upkeep.drop_stream import drop_stream
@@ -37,7 +38,7 @@ def test_the_first_files_are_listed_no_more_and_go_a_grace_time_apart(place: Pla
     assert done.keys == tuple(PREFIX + file.path for file in before.files[:2])
     assert set(done.ids) == {file.id for file in before.files[:2]}
     after = place.state()
-    assert (after.files, after.floor, after.format) == (before.files[2:], 8, 2)
+    assert (after.files, after.floor, features_of(after)) == (before.files[2:], 8, ("expired",))
     assert (after.versions, after.schemas, after.lineage) == (before.versions, before.schemas, before.lineage)
     assert messages(place) == {offset: line for offset, line in text.items() if offset >= 8}
     assert problems(place) == []
@@ -54,7 +55,7 @@ def test_manifest_json_says_so_at_once(place: Place) -> None:
     begun(place)
     expire(place, 8)
     assert published(place) == place.state() == place.lake.stream("t", "s").snapshot()
-    assert (published(place).floor, published(place).format) == (8, 2)
+    assert (published(place).floor, features_of(published(place))) == (8, ("expired",))
 
 
 def test_a_dry_run_changes_nothing_and_says_the_same(place: Place) -> None:
@@ -243,7 +244,7 @@ def test_a_repair_keeps_the_floor_and_lists_no_expired_file(place: Place) -> Non
         repaired = repair_stream(place.context(), RepairOptions(adopt=adopt))
         assert repaired.findings == ()
         assert place.state().files == before.files
-        assert place.state().format == 2
+        assert features_of(place.state()) == ("expired",)
     assert messages(place) == text
 
 
@@ -254,7 +255,7 @@ def test_a_rebuild_from_files_alone_lists_what_is_not_collected_yet_and_it_expir
     repair_stream(place.context(), RepairOptions(discard=True))
     state = place.state()
     assert messages(place) == text
-    assert (state.floor, state.format) == (0, 1)
+    assert (state.floor, features_of(state)) == (0, ())
     assert state.lineage != before.lineage
     assert expire(place, 8).floor == 8
     for _ in range(4):

@@ -118,7 +118,6 @@ def test_a_long_list_is_on_disk_and_read_in_any_order(monkeypatch: pytest.Monkey
     assert (list(files), files[7], files.with_ids(["0000000000000003"]).keys()) == (
         every, every[7], {"0000000000000003"},
     )  # fmt: skip
-    assert made.format == 2
     files.check()
 
 

@@ -26,7 +26,6 @@ from singerlake.format.state.transactions import (
     EraseFiles,
     ExpireFiles,
     Rebase,
-    RebaseSegments,
     RecordRun,
     ReplaceFiles,
     RetireFiles,
@@ -125,17 +124,12 @@ def _patch(change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
         return {"runs": {change.run.id: _fields(change.run)}}, order
     if isinstance(change, Close):
         return {"closed": change.successor}, order
-    if isinstance(change, RebaseSegments):
-        # Under a name of its own: a writer that does not know it must not take it for the whole.
-        return {"head": encode(change.manifest).decode()}, order
     if isinstance(change, Rebase):
         return {"manifest": encode(change.manifest).decode()}, order
     raise TypeError(f"a merge log has no entry for {type(change).__name__}")
 
 
 def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
-    if "head" in patch:
-        return RebaseSegments(manifest=decode(_text(patch["head"]), Manifest))
     if "manifest" in patch:
         return Rebase(manifest=decode(_text(patch["manifest"]), Manifest))
     if "closed" in patch:

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
 
-from singerlake.format import ATTACHED_FORMAT, ERASED_FORMAT, FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
 from singerlake.format.state.files.data_file import DataFile, NewFile
@@ -84,7 +83,6 @@ def add(manifest: Manifest, change: Addition, at: str) -> dict[str, Any] | Confl
         "files": manifest.files.extended(added),
         "retired": attached_objects.listed_again(manifest.retired, added),
         "runs": runs,
-        "format": with_format(manifest, added),
     }
 
 
@@ -112,17 +110,6 @@ def is_known(manifest: Manifest, file: NewFile) -> bool:
         return listed.sha256 == file.sha256
     gone = manifest.retired_by_id.get(file.id)
     return gone is not None and gone.by is not None
-
-
-def with_format(manifest: Manifest, added: Iterable[DataFile]) -> int:
-    """The format of a state that lists ``added``, too."""
-    return max(manifest.format, format_of(added))
-
-
-def format_of(files: Iterable[DataFile]) -> int:
-    """The oldest format that can say what ``files`` are."""
-    formats = (ATTACHED_FORMAT if file.attached else ERASED_FORMAT if file.erased else FORMAT for file in files)
-    return max(formats, default=FORMAT)
 
 
 def listed(file: NewFile, version: str, offset: int) -> DataFile:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.format import ATOMIC_FORMAT, ERASED_FORMAT, FORMAT
+from singerlake.format import FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
 from singerlake.format.state import transactions as tx
@@ -18,7 +18,6 @@ from singerlake.format.state.additions import (
     add_together,
     listed,
     schema_version,
-    with_format,
     with_run,
 )
 from singerlake.format.state.append_only import AppendOnlyList
@@ -185,7 +184,7 @@ def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, 
     files = manifest.files.replaced(start, start + len(replaced), outputs)
     gone = [Retired(id=file.id, path=file.path, by=_holder(outputs, file.offset), since=at) for file in replaced]
     retired = manifest.retired.extended(gone + attached_objects.left_behind(replaced, files, at))
-    return {"files": files, "retired": retired, "format": with_format(manifest, outputs)}
+    return {"files": files, "retired": retired}
 
 
 def _expire(manifest: Manifest, change: tx.ExpireFiles, at: str) -> dict[str, Any] | Conflict:
@@ -201,7 +200,6 @@ def _expire(manifest: Manifest, change: tx.ExpireFiles, at: str) -> dict[str, An
     return {
         "files": rest,
         "retired": manifest.retired.extended(gone + attached_objects.left_behind(files, rest, at)),
-        "format": max(manifest.format, ERASED_FORMAT),
         "schemas": manifest.schemas if rest else _with_newest(manifest, files[-1].version),
     }
 
@@ -276,7 +274,6 @@ def _rebase(manifest: Manifest, change: tx.Rebase) -> dict[str, Any] | Conflict:
         return Conflict(f"the new state lists files that are being deleted: {', '.join(going[:5])}")
     settled = max((name for name in (base.settled, manifest.settled) if name is not msgspec.UNSET), default=None)
     return {
-        "format": base.format if settled is None else max(base.format, ATOMIC_FORMAT),
         "settled": msgspec.UNSET if settled is None else settled,
         "lake_id": base.lake_id or manifest.lake_id,
         "lineage": base.lineage,

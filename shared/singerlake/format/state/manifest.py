@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
-from singerlake.format import FORMAT, NEWEST_FORMAT, SEGMENTS_FORMAT
+from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
+from singerlake.format.state import features
+from singerlake.format.state.features import features_of
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.large_manifest import in_pieces
 from singerlake.format.state.model import Manifest
@@ -15,62 +19,94 @@ from singerlake.interpreter.collector import collector_paused
 
 LARGE = 64 << 20
 """Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""
-_OWN_BEGINNINGS = tuple(b'{"format":%d,' % known for known in range(FORMAT, NEWEST_FORMAT + 1))
+BEGINNING = rb'\{"format":1,(?:"features":(\["[a-z]+"(?:,"[a-z]+")*\]),)?'
+"""How a state begins as this package writes it; the group has the names of its features, as JSON."""
+_BEGINNING = re.compile(BEGINNING + b'"tap":')
 
 
 class _ManifestHead(msgspec.Struct):
     format: object = None
+    features: object = msgspec.field(default_factory=list)
 
 
 def to_json(manifest: Manifest) -> bytes:
     """The manifest as stored: one JSON object."""
-    return encode(manifest)
+    return encode(stored(manifest))
 
 
-def head_of(manifest: Manifest) -> Manifest:
-    """A state with segments as it is stored: they are named, and ``files`` are those behind them."""
+def stored(manifest: Manifest) -> Manifest:
+    """A state as it is stored: with its features, and where it has segments, these are named, and ``files`` are those
+    behind them."""
+    files = manifest.files
+    segments = files.segments
+    if len(segments) < len(files.parts):
+        # Parts that are at hand are not stored as parts.
+        manifest = msgspec.structs.replace(manifest, files=FileList(files))
+        files, segments = manifest.files, ()
     return msgspec.structs.replace(
         manifest,
-        format=SEGMENTS_FORMAT,
-        state_format=manifest.format,
-        segments=manifest.files.segments,
-        files=FileList(manifest.files.tail),
+        features=features_of(manifest) or msgspec.UNSET,
+        segments=segments or msgspec.UNSET,
+        files=FileList(files.tail),
     )
 
 
 def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manifest:
     """Parse what is stored under ``key``. ``known``: a state of the stream that is at hand; files that are listed in
-    both are the same objects, so that the two take little more memory than one. Raises ``CorruptObjectError``,
-    ``UnsupportedFormatError``."""
-    if not body.startswith(_OWN_BEGINNINGS):
-        check_format(body, key=key, newest=NEWEST_FORMAT)
+    both are the same objects, so that the two take little more memory than one. Raises ``CorruptObjectError``, also
+    where the state has something of a feature that it does not name, and ``UnsupportedFormatError``."""
+    named = named_features(body, key=key)
     try:
         with collector_paused():
             large = in_pieces(body, known.files if known else FileList()) if len(body) > LARGE else None
-            return large or decode(body, Manifest)
+            manifest = large or decode(body, Manifest)
     except msgspec.DecodeError as error:
         raise CorruptObjectError(
             f"not a manifest: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error
+    unnamed = sorted(set(features_of(manifest)) - set(named))
+    if unnamed:
+        raise CorruptObjectError(
+            f"the manifest contradicts itself: 'features' does not name {', '.join(map(repr, unnamed))}, which it has",
+            hint="restore it, or delete it and run 'singerlake rebuild'",
+            key=key,
+        )
+    return manifest
 
 
-def check_format(body: bytes, *, key: str, newest: int = FORMAT) -> None:
-    """Refuse what is not a JSON object, or was written in a format newer than ``newest``, before its fields are looked
-    at."""
+def named_features(body: bytes, *, key: str) -> tuple[str, ...]:
+    """The features that a stored state names, all of which this version knows. Raises as ``check_format``."""
+    begins = _BEGINNING.match(body)
+    if begins and not begins[1]:
+        return ()
+    head = decode(b'{"format":1,"features":%b}' % begins[1], _ManifestHead) if begins else _head(body, key)
+    named = head.features
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+        raise CorruptObjectError("'features' is not a list of names", key=key)
+    features.check(head.format, named, key=key)
+    return tuple(named)
+
+
+def check_format(body: bytes, *, key: str) -> None:
+    """Refuse what is not a JSON object, or was written in another format, before its fields are looked at. Raises
+    ``CorruptObjectError``, ``UnsupportedFormatError``."""
+    written = _head(body, key).format
+    if written != FORMAT:
+        raise UnsupportedFormatError(
+            f"written in format {written}, this version reads format {FORMAT}", hint="upgrade singerlake", key=key
+        )
+
+
+def _head(body: bytes, key: str) -> _ManifestHead:
     try:
-        written = decode(body, _ManifestHead).format
+        head = decode(body, _ManifestHead)
     except msgspec.DecodeError as error:
         raise CorruptObjectError(
             f"not a JSON object: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         ) from error
-    if not isinstance(written, int) or isinstance(written, bool) or written < 1:
+    if not isinstance(head.format, int) or isinstance(head.format, bool) or head.format < 1:
         raise CorruptObjectError("has no format number", hint="is this a Singerlake's object?", key=key)
-    if written > newest:
-        raise UnsupportedFormatError(
-            f"written in format {written}, this version reads up to {newest}",
-            hint="upgrade singerlake",
-            key=key,
-        )
+    return head
 
 
 def check_own(manifest: Manifest, *, tap: str, stream: str, store: str | None, key: str) -> Manifest:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
+from singerlake.format.state import features
 from singerlake.format.state.append_only import AppendOnlyList, Identified
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.files.file_list import FileList
@@ -102,15 +102,14 @@ class Position(msgspec.Struct, frozen=True):
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The state of one stream. ``lake_id`` is the lake's that it was written in, None where that was not known.
-    ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and
-    ``retired`` may be given as any sequence; they are kept as ``FileList`` and ``AppendOnlyList``. ``segments`` and
-    ``state_format`` are set in what is stored alone: ``files`` are those behind the segments then, and ``state_format``
-    is the format of the same state without them, which is the one that counts here. ``settled`` is the name of the last
-    commit of an atomic run that brought messages. ``prepared`` is what the last transaction prepared: the state is
-    *undecided* while it is set, and is never stored then."""
+    ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and ``retired`` may be given as any
+    sequence; they are kept as ``FileList`` and ``AppendOnlyList``. ``features`` and ``segments`` are set in what is
+    stored alone: ``files`` are those behind the segments then, and ``features`` are what ``features_of`` says of the
+    state. ``settled`` is the name of the last commit of an atomic run that brought messages. ``prepared`` is what the
+    last transaction prepared: the state is *undecided* while it is set, and is never stored then."""
 
     format: int
-    state_format: int | msgspec.UnsetType = msgspec.UNSET
+    features: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     tap: str
     stream: str
     store: str
@@ -133,10 +132,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
         if not isinstance(self.files, FileList):
             parts = () if self.segments is msgspec.UNSET else self.segments
             msgspec.structs.force_setattr(self, "files", FileList(self.files, parts=parts))
-            if self.state_format is not msgspec.UNSET:
-                msgspec.structs.force_setattr(self, "format", self.state_format)
+            features.check(self.format, self.features or ())
             msgspec.structs.force_setattr(self, "segments", msgspec.UNSET)
-            msgspec.structs.force_setattr(self, "state_format", msgspec.UNSET)
+            msgspec.structs.force_setattr(self, "features", msgspec.UNSET)
         if not isinstance(self.retired, AppendOnlyList):
             msgspec.structs.force_setattr(self, "retired", AppendOnlyList(self.retired))
 
@@ -157,10 +155,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def floor(self) -> int:
-        """The first offset that a listed file has, or will have: what was before has expired. In format 1 nothing
-        can."""
-        if self.format == FORMAT:
-            return 0
+        """The first offset that a listed file has, or will have: what was before has expired."""
         begin = self.files.begin
         return self.next_offset if begin is None else begin
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from singerlake.format import ATOMIC_FORMAT
 from singerlake.format.decision import Brought, Decision
 from singerlake.format.state import transactions as tx
 from singerlake.format.state.additions import Conflict, add
@@ -20,7 +19,7 @@ def prepare(manifest: Manifest, change: tx.PrepareFiles, at: str) -> dict[str, A
     if isinstance(fields, Conflict):
         return fields
     prepared = Prepared(commit=change.commit, files=change.files, schemas=change.schemas, run=change.run)
-    return {"prepared": prepared, "format": ATOMIC_FORMAT}
+    return {"prepared": prepared}
 
 
 def commit(manifest: Manifest, change: tx.CommitFiles, at: str) -> dict[str, Any] | Conflict:
@@ -28,7 +27,7 @@ def commit(manifest: Manifest, change: tx.CommitFiles, at: str) -> dict[str, Any
     fields = _later(manifest, change.commit) or add(manifest, change, at)
     if isinstance(fields, Conflict):
         return fields
-    return {**fields, "settled": change.commit, "format": ATOMIC_FORMAT}
+    return {**fields, "settled": change.commit}
 
 
 def settle(manifest: Manifest, change: tx.Settle, at: str) -> dict[str, Any] | Conflict:
@@ -43,7 +42,7 @@ def settle(manifest: Manifest, change: tx.Settle, at: str) -> dict[str, Any] | C
     fields = add(manifest, prepared, at)
     if isinstance(fields, Conflict):
         return fields
-    return {**fields, "prepared": msgspec.UNSET, "settled": change.commit, "format": ATOMIC_FORMAT}
+    return {**fields, "prepared": msgspec.UNSET, "settled": change.commit}
 
 
 def settlement(decision: Decision) -> tx.Transaction:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from singerlake.errors import CorruptObjectError, ExpiredMessagesError, UnknownNameError
-from singerlake.format import FORMAT, layout
+from singerlake.format import layout
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
@@ -149,15 +149,9 @@ def check_offsets(manifest: Manifest, listed: FileList, first: int, stop: int) -
     """Raise ``CorruptObjectError`` unless ``listed``, the files with messages of offsets [``first``, ``stop``), hold
     each of these once. A reader goes by the manifest alone, and one that was changed by hand would have it read too
     little or twice. That the files of a segment do so is seen when it is read."""
-    begin, end = manifest.files.begin or 0, manifest.files.end or 0
-    if manifest.format > FORMAT:
-        # The oldest files may have expired, or all of them.
-        floor, end = begin, end if manifest.files else manifest.next_offset
-    else:
-        floor = 0
-    if (begin, end) != (floor, manifest.next_offset):
-        said = f"offsets go from {floor} to {manifest.next_offset}, its files from {begin} to {end}"
-        raise _contradiction(manifest, said)
+    end = manifest.files.end
+    if end is not None and end != manifest.next_offset:
+        raise _contradiction(manifest, f"its files end at offset {end}, the next one is {manifest.next_offset}")
     if manifest.files.gap is not None:
         raise _contradiction(manifest, f"no segment begins at offset {manifest.files.gap}, where the one before ends")
     offset = first if listed.begin is None else min(listed.begin, first)

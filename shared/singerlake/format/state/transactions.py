@@ -6,7 +6,7 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.files.data_file import NewFile
-from singerlake.format.state.manifest import head_of
+from singerlake.format.state.manifest import stored
 from singerlake.format.state.model import Manifest, Retired, Run, StreamSchema
 
 
@@ -106,10 +106,6 @@ class Rebase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="r
     manifest: Manifest
 
 
-class RebaseSegments(Rebase, frozen=True, kw_only=True, tag_field="kind", tag="rebase_segments"):
-    """The same as a log keeps it, where the state has segments."""
-
-
 class Close(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="close"):
     """The stream continues in another manifest store; every later commit here is void."""
 
@@ -130,7 +126,6 @@ Change = (
     | CollectFiles
     | RecordRun
     | Rebase
-    | RebaseSegments
     | Close
 )
 
@@ -150,11 +145,11 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_written(transaction: Transaction) -> Transaction:
-    """A transaction as a log keeps it: of a whole new state with segments these are named, and not their files."""
+    """A transaction as a log keeps it: a whole new state as it is stored."""
     change = transaction.change
-    if not isinstance(change, Rebase) or not change.manifest.files.segments:
+    if not isinstance(change, Rebase):
         return transaction
-    return msgspec.structs.replace(transaction, change=RebaseSegments(manifest=head_of(change.manifest)))
+    return msgspec.structs.replace(transaction, change=Rebase(manifest=stored(change.manifest)))
 
 
 prepare_decoders(
@@ -171,7 +166,6 @@ prepare_decoders(
     CollectFiles,
     RecordRun,
     Rebase,
-    RebaseSegments,
     Close,
     Transaction,
 )

@@ -15,7 +15,7 @@ from singerlake.format.state.selection import newest_version
 from singerlake.site.facts.samples import Samples
 from singerlake.site.facts.totals import Histograms, tally, together
 from singerlake.tables.maintain.status import Standing
-from singerlake.tables.state.model import ColumnEntry
+from singerlake.tables.state.model import ColumnEntry, Source, source_of
 from singerlake.upkeep.lock_files import LockFile
 from singerlake.upkeep.reports.attached_totals import AttachedTotals, attached_totals
 from singerlake.upkeep.reports.census import Census
@@ -35,14 +35,16 @@ class VersionFacts:
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """One stream. ``state`` is its manifest without the files, None where ``trouble`` says why there is none; so may
-    there be trouble with its samples alone. ``versions`` are in the order in which they came, ``current`` is the one of
-    the newest file. ``locks`` are read only where a run has not said how it ended."""
+    """One stream. ``state`` is its manifest without the files, ``newest`` what a table of all of it would hold, None
+    where ``trouble`` says why there is none; so may there be trouble with its samples alone. ``versions`` are in the
+    order in which they came, ``current`` is the one of the newest file. ``locks`` are read only where a run has not
+    said how it ended."""
 
     tap: str
     stream: str
     census: Census
     state: Manifest | None = None
+    newest: Source | None = None
     locks: tuple[LockFile, ...] = ()
     versions: tuple[VersionFacts, ...] = ()
     current: VersionFacts | None = None
@@ -123,6 +125,7 @@ def stream_facts(
         stream=manifest.stream,
         census=census,
         state=msgspec.structs.replace(manifest, files=(), retired=()),
+        newest=source_of(manifest),
         locks=tuple(locks),
         versions=versions,
         current=next((each for each in versions if each.version.hash == newest), versions[-1] if versions else None),

@@ -101,7 +101,7 @@ def _table(lake: Lake, name: str, streams: Mapping[tuple[str, str], StreamFacts]
                 return TableFacts(name, trouble="begun, and not made yet; run 'singerlake project run'")
             state = found.state
             source = streams.get((state.sources[0].tap, state.sources[0].stream)) if state.sources else None
-            standing = standing_of(state, source.state if source is not None else None)
+            standing = standing_of(state, source.newest if source is not None else None)
             return TableFacts(name, standing, state.columns, state.key)
     except SingerlakeError as error:
         return TableFacts(name, trouble=_said(error))

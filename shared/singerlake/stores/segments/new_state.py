@@ -8,7 +8,7 @@ import msgspec
 from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.format.state.files.segment import Segment
-from singerlake.format.state.manifest import head_of, to_json
+from singerlake.format.state.manifest import to_json
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.stores.segments import stored
 from singerlake.stores.segments.objects import SegmentObjects
@@ -27,7 +27,7 @@ def for_log(segments: SegmentObjects, transaction: Transaction, number: int) -> 
     fresh = state.files.segments
     if fresh:
         name = layout.log_own_name(number, random_id(), _SNAPSHOT)
-        segments.storage.put(layout.log_prefix(state.tap, state.stream) + name, to_json(head_of(state)))
+        segments.storage.put(layout.log_prefix(state.tap, state.stream) + name, to_json(state))
     return msgspec.structs.replace(transaction, change=Rebase(manifest=state)), fresh
 
 

@@ -13,7 +13,7 @@ from singerlake.format.state.files.cut import Sizes, anew, cut, is_whole
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
-from singerlake.format.state.manifest import head_of, to_json
+from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 from singerlake.stores.segments.objects import SegmentObjects, checksum, to_text
@@ -62,7 +62,7 @@ def to_stored(segments: SegmentObjects, manifest: Manifest, usable: Iterable[Seg
     if anew(files, usable) > _HELD * sizes.segment:
         kept = in_new_segments(segments, manifest)
         segments.name(kept.files.segments, {})
-        return kept, to_json(head_of(kept))
+        return kept, to_json(kept)
     pieces, tail = cut(files, usable, sizes, _same)
     fresh = [piece for piece in pieces if not isinstance(piece, Segment)]
     written = segments.write(fresh)
@@ -70,7 +70,7 @@ def to_stored(segments: SegmentObjects, manifest: Manifest, usable: Iterable[Seg
     named = tuple(piece if isinstance(piece, Segment) else next(coming) for piece in pieces)
     segments.name(named, {segment.name: piece for segment, piece in zip(written, fresh, strict=True)})
     kept = msgspec.structs.replace(manifest, files=FileList(tail, parts=named, source=segments))
-    return kept, to_json(head_of(kept))
+    return kept, to_json(kept)
 
 
 def in_new_segments(segments: SegmentObjects, manifest: Manifest) -> Manifest:

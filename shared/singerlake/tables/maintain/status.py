@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from singerlake.errors import SingerlakeError, expected_errors
-from singerlake.format.state.model import Manifest
 from singerlake.tables.state.commit import load, tables
-from singerlake.tables.state.model import Source, TableRun, TableState
+from singerlake.tables.state.model import Source, TableRun, TableState, source_of
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.reports.status import States, StreamStatus, stream_statuses
 from singerlake.upkeep.result import FOR_PYTHON
@@ -52,8 +51,8 @@ class Standing:
         return self.runs[0] if self.runs else None
 
 
-def standing_of(state: TableState, manifest: Manifest | None) -> Standing:
-    """The standing of a table whose stream has that state now; None: it is not known."""
+def standing_of(state: TableState, newest: Source | None) -> Standing:
+    """The standing of a table whose stream is like that now; None: it is not known."""
     source = state.sources[0] if state.sources else None
     runs = tuple(run for run in reversed(state.runs) if run.kind in RUNS)
     return Standing(
@@ -64,7 +63,7 @@ def standing_of(state: TableState, manifest: Manifest | None) -> Standing:
         rows=state.rows,
         files=len(state.files),
         bytes=state.bytes,
-        behind=None if manifest is None or source is None else source.behind(manifest),
+        behind=None if newest is None or source is None else source.behind(newest),
         runs=runs,
         checks=tuple((column, text, action) for column, text, action in state.declaration.get("checks", ())),
         failing=dict(runs[0].checks) if runs else {},
@@ -139,4 +138,5 @@ def _standing(lake: LakeContext, name: str, states: States) -> Standing | None:
         return standing_of(found.state, None)
     source = found.state.sources[0]
     pair = (source.tap, source.stream)
-    return standing_of(found.state, states[pair] if pair in states else lake.stream(*pair).state())
+    manifest = states[pair] if pair in states else lake.stream(*pair).state()
+    return standing_of(found.state, None if manifest is None else source_of(manifest))

@@ -27,7 +27,7 @@ from singerlake.tables.sql.port import Shown, SqlEngine
 from singerlake.tables.state.commit import commit, load, require_conditions
 from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.keys import table_prefix
-from singerlake.tables.state.model import MadeFrom, TableState
+from singerlake.tables.state.model import MadeFrom, TableState, source_of
 from singerlake.tables.tasks.read_file import read_rows
 from singerlake.work.parallel import THREADS, in_parallel
 
@@ -289,7 +289,7 @@ class SqlTables:
                 except SingerlakeError:
                     # The table is published: that its source cannot be looked at is told by what looks after streams.
                     continue
-                if (behind := source.behind(manifest)) > 0:
+                if (behind := source.behind(source_of(manifest))) > 0:
                     found[name] = behind
         return found
 

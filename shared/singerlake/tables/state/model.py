@@ -37,11 +37,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     erased: tuple[tuple[int, int], ...] = ()
     floor: int = 0
 
-    def behind(self, manifest: Manifest) -> int:
-        """How many messages of the stream the table does not hold yet: all of them where it will be made anew, since
-        the stream was rebuilt or records were erased."""
-        goes_on = self.lineage == manifest.lineage and self.knows_holes_of(source_of(manifest))
-        return manifest.next_offset - max(self.offset if goes_on else 0, manifest.floor)
+    def behind(self, newest: Source) -> int:
+        """How many messages of the whole stream, as it is now, the table does not hold yet: all of them where it will
+        be made anew, since the stream was rebuilt or records were erased."""
+        goes_on = self.lineage == newest.lineage and self.knows_holes_of(newest)
+        return newest.offset - max(self.offset if goes_on else 0, newest.floor)
 
     def knows_holes_of(self, other: Source) -> bool:
         """Whether all that is erased in ``other``, the stream at another time, was erased here, as far as it has not

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from singerlake.conditions import Condition
 from singerlake.errors import SingerlakeError, TooManyConflictsError
-from singerlake.format import ATTACHED_FORMAT, layout
+from singerlake.format import layout
 from singerlake.format.file_id import timed_id
+from singerlake.format.state.features import ATTACHED, features_of
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles
@@ -304,7 +305,7 @@ class _Erasure:
                 self.left.append(replace(known[item.key], id=retired[item.key]))
             elif item.key not in listed:
                 beside.append(item)
-        asked = self.manifest.format >= ATTACHED_FORMAT
+        asked = ATTACHED in features_of(self.manifest)
         for item, found in self.engine(FindMessages(self.ready, asked), beside):
             self.progress.advance(item.bytes)
             self.rows_beside.append(found.attached)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from singerlake.format import FORMAT
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.state.additions import format_of
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList, Part, Run
@@ -60,20 +58,15 @@ class Listing:
         self._tail: list[DataFile] = []
         self._at_hand = 0
         self._source = LocalSegments(FileList() if before is None else before, "the files of a new state")
-        self.format = FORMAT
-        """The oldest format that can say what the files are."""
 
     def append(self, file: DataFile) -> None:
         """One more file."""
         self._tail.append(file)
-        if file.attached or file.erased:
-            self.format = max(self.format, format_of((file,)))
         if self._at_hand + len(self._tail) > HELD and len(self._tail) >= SEGMENT:
             self._to_disk()
 
     def keep(self, part: Segment | None, files: Run) -> None:
         """A part of ``before`` as it is: ``files``, which are that segment."""
-        self.format = max(self.format, format_of(files))
         if self._tail:
             self._parts.append(AppendOnlyList(self._tail))
             self._at_hand += len(self._tail)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.format import ATTACHED_FORMAT, FORMAT, layout
+from singerlake.format import layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state.attached_objects import left_behind
@@ -101,7 +101,6 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None
         erased = left_behind((file.facts for file, _ in choice.covered), all_files, birth.created)
     manifest = msgspec.structs.replace(
         birth,
-        format=max(birth.format, listed.format, ATTACHED_FORMAT if erased else FORMAT),
         next_offset=offset,
         versions=versions.labels,
         schemas=versions.schemas,

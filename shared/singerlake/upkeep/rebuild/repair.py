@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import msgspec
 
-from singerlake.format import ATTACHED_FORMAT, layout
+from singerlake.format import layout
 from singerlake.format.kept_schema import KeptSchema
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
@@ -204,7 +204,7 @@ def _still_collected(made: Manifest, before: Manifest) -> Manifest:
     if not retired:
         return made
     others = (file for file in made.retired if file.id not in retired)
-    return msgspec.structs.replace(made, format=ATTACHED_FORMAT, retired=(*others, *retired.values()))
+    return msgspec.structs.replace(made, retired=(*others, *retired.values()))
 
 
 def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> Repair:
@@ -235,11 +235,10 @@ def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> 
             for file in mended_run:
                 listing.append(file)
     labels, schemas = versions.completed(surveyed.kept)
-    newest = max(before.format, listing.format)
     if same and (labels, schemas) == (before.versions, before.schemas):
         mended = before
     else:
-        fields = {"files": listing.files(), "versions": labels, "schemas": schemas, "format": newest}
+        fields = {"files": listing.files(), "versions": labels, "schemas": schemas}
         mended = msgspec.structs.replace(before, **fields)
     change: Rebase | AddFiles | None = None if mended is before else Rebase(manifest=mended)
     after = mended

@@ -9,6 +9,7 @@ from datetime import datetime
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError
 from singerlake.format import layout
+from singerlake.format.state.features import features_of
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
@@ -21,8 +22,8 @@ from singerlake.work.parallel import THREADS, in_parallel
 class Census:
     """``versions`` maps hash to label; ``erased`` are messages whose record was erased, and not among ``records``;
     ``bytes`` are as stored, ``raw_bytes`` decompressed; ``attached`` are attached files, each content once, and
-    ``attached_bytes`` theirs; ``last_write`` is when the last run brought something, UTC. ``trouble`` says why there
-    are no figures."""
+    ``attached_bytes`` theirs; ``features`` are what a reader has to know beyond the base of the format; ``last_write``
+    is when the last run brought something, UTC. ``trouble`` says why there are no figures."""
 
     tap: str
     stream: str
@@ -35,6 +36,7 @@ class Census:
     raw_bytes: int = 0
     attached: int = 0
     attached_bytes: int = 0
+    features: tuple[str, ...] = ()
     last_write: datetime | None = None
     trouble: str | None = None
 
@@ -95,6 +97,7 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
         raw_bytes=totals.raw_bytes,
         attached=attached.files,
         attached_bytes=attached.bytes,
+        features=features_of(manifest),
         last_write=max(runs) if runs else _published_at(storage, tap, stream),
     )
 

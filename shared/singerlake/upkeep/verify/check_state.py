@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from singerlake.format import FORMAT, layout
+from singerlake.format import layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.schema_hash import full_hash
 from singerlake.format.state.files.data_file import DataFile
@@ -25,8 +25,7 @@ def check_state(
 
 def _files(manifest: Manifest, key: str, seen: Callable[[DataFile], object]) -> Iterator[Finding]:
     prefix = layout.stream_prefix(manifest.tap, manifest.stream)
-    # In a newer format the oldest files may have expired.
-    offset = manifest.floor if manifest.format > FORMAT else 0
+    offset = manifest.floor
     ids = Repeats(count=len(manifest.files))
     for segment, files in manifest.files.segments_with_files():
         described = segment is not None and is_described(segment, files)

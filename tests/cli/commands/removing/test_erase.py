@@ -10,6 +10,7 @@ import pytest
 
 from singerlake.errors import StorageUnavailableError
 from singerlake.format.lines.holes import HOLE
+from singerlake.format.state.features import features_of
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
 from tests.cli.commands.upkeep.test_gc import data_files
@@ -120,7 +121,7 @@ def test_the_run_is_noted_and_the_files_say_who(run: Run, lake: Lake, root: Path
     assert line.split()[6:9] == ["completed", "2", "3"]
     stream = Lake.open(str(root)).stream("crm", "people")
     manifest = stream.snapshot()
-    assert manifest.format == 2
+    assert features_of(manifest) == ("erased",)
     told = [provenance for file in manifest.files if (provenance := stream.provenance(file))]
     assert [(records, "@" in who) for each in told for _, records, _, who in each.erased] == [(2, True), (1, True)]
 

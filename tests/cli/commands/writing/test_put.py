@@ -15,7 +15,8 @@ from click.testing import Result
 from singerlake.attached.put import files
 from singerlake.attached.put.data_file import SCHEMA
 from singerlake.attached.sources.local import FileStream
-from singerlake.format import ATTACHED_FORMAT, layout
+from singerlake.format import layout
+from singerlake.format.state.features import features_of
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.stream import LakeStream
@@ -101,7 +102,7 @@ def test_each_record_has_its_file_attached(put: Any, run: Run) -> None:
             bodies.append(opened.read())
     assert bodies == [b"a contract", b"b" * 1000, b"a contract"]
     assert len(list(Path("lake/raw/office/scans/_files").rglob("?" * 64))) == 2
-    assert stream().snapshot().format == ATTACHED_FORMAT
+    assert features_of(stream().snapshot()) == ("attached",)
     assert run("verify", "lake").exit_code == 0
 
 

@@ -16,6 +16,7 @@ from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.streams import chosen
 from singerlake.tables.maintain.status import standing_of
 from singerlake.tables.state.commit import load
+from singerlake.tables.state.model import source_of
 from singerlake.work.parallel import THREADS, in_parallel
 
 _COLUMNS = (
@@ -115,7 +116,8 @@ def _look(lake: Lake, name: str, declared: TableDeclaration | None) -> _Listed:
         behind = manifest.next_offset - manifest.floor
         return _Listed(name, True, declared.tap, declared.stream, source, behind=behind)
     made_of = state.sources[0] if state.sources else None
-    stands = standing_of(state, lake.stream(made_of.tap, made_of.stream).state() if made_of is not None else None)
+    newest = lake.stream(made_of.tap, made_of.stream).state() if made_of is not None else None
+    stands = standing_of(state, None if newest is None else source_of(newest))
     return _Listed(
         table=name,
         declared=declared is not None,

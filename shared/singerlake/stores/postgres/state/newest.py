@@ -117,7 +117,7 @@ class _After:
     tail: list[Record]
 
 
-_IN_ROW = ("format", "lineage", "created", "transaction", "versions", "schemas", "runs")
+_IN_ROW = ("lineage", "created", "transaction", "versions", "schemas", "runs")
 """What both have, beside what ``checked`` looks at."""
 
 

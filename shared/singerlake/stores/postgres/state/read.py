@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from singerlake.errors import CorruptObjectError, LostStateError, UnsupportedFormatError
-from singerlake.format import NEWEST_FORMAT
+from singerlake.errors import CorruptObjectError, LostStateError
 from singerlake.format.exact_json import decode
+from singerlake.format.state import features
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, Position, Retired, Run, SchemaVersion
@@ -130,12 +130,7 @@ def read_row(connection: Connection, table_id: str) -> Manifest | None:
     if row is None:
         return None
     format, tap, stream, lineage, created, number, id, next_offset, versions, schemas, runs, closed, settled = row
-    if format > NEWEST_FORMAT:
-        raise UnsupportedFormatError(
-            f"written in format {format}, this version reads up to {NEWEST_FORMAT}",
-            hint="upgrade singerlake",
-            stream=table_id,
-        )
+    features.check(format, key=f"streams/{table_id}")
     return Manifest(
         format=format,
         tap=_parsed(tap, str, "streams", table_id),
