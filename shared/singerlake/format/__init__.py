@@ -1,4 +1,4 @@
-"""The on-disk contract as pure functions and frozen models; ``shared/docs/format.md`` is its text."""
+"""The on-disk contract as pure functions and frozen models; ``shared/docs/format`` is its text."""
 
 FORMAT = 1
 """The format this package writes of all else."""
