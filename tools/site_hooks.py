@@ -18,7 +18,13 @@ ELSEWHERE = {
     "CONTRIBUTING.md": "contributing.md",
     "RELEASE.md": "release.md",
     "SECURITY.md": "security.md",
-    "shared/docs/format.md": "reference/format.md",
+    "shared/docs/format/hash.md": "reference/format/hash.md",
+    "shared/docs/format/index.md": "reference/format/index.md",
+    "shared/docs/format/reading.md": "reference/format/reading.md",
+    "shared/docs/format/rebuilding.md": "reference/format/rebuilding.md",
+    "shared/docs/format/stores.md": "reference/format/stores.md",
+    "shared/docs/format/tables.md": "reference/format/tables.md",
+    "shared/docs/format/writing.md": "reference/format/writing.md",
 }
 """Pages of the site by the file that holds their text."""
 _LINK = re.compile(r"(?P<text>\[(?:[^\[\]]|\[[^\[\]]*\])+\])\((?P<path>(?![a-z]+:|#)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")

@@ -99,7 +99,7 @@ class Condition:
         return self.tests[0].path[0] or ""
 
     def __str__(self) -> str:
-        """As the state of a table has it: section 14.1 of ``shared/docs/format.md``."""
+        """As the state of a table has it: section 14.1 of ``shared/docs/format``."""
         text = " and ".join(map(str, self.tests))
         if not self.tests[0].path:
             return text

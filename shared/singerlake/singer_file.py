@@ -1,7 +1,7 @@
 """A Singer file: complete gzip members of whole lines, the first one the SCHEMA message alone.
 
 Writing takes members that were compressed elsewhere, so that the caller decides on which thread; reading gives
-blocks of whole lines and checks them against the manifest as they pass. The layout is in ``shared/docs/format.md``.
+blocks of whole lines and checks them against the manifest as they pass. The layout is in ``shared/docs/format``.
 """
 
 from __future__ import annotations

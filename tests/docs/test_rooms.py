@@ -42,4 +42,4 @@ def test_the_map_names_nothing_that_is_gone() -> None:
     there |= {"shared", "tap-singerlake", "target-singerlake", "docs", "tests", "bench", "demo", "tools", "findings"}
     there |= {part for package in PACKAGES for part in package.split("/")}
     parts = {part for name in named() for part in name.strip("/").split("/") if part not in ("", ".")}
-    assert parts - there - {path.name for path in (ROOT / "docs").iterdir()} - {"format.md"} == set()
+    assert parts - there - {path.name for path in (ROOT / "docs").iterdir()} == set()

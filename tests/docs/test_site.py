@@ -58,15 +58,18 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_a_link_to_a_page_that_stands_elsewhere_leads_to_it() -> None:
-    text = "[the format](../../shared/docs/format.md#12-collecting)"
+    text = "[the format](../../shared/docs/format/writing.md#12-collecting)"
     assert (
         site_hooks.with_site_links(text, "docs/explanation/stores.md")
-        == "[the format](../reference/format.md#12-collecting)"
+        == "[the format](../reference/format/writing.md#12-collecting)"
     )
 
 
 def test_a_page_that_stands_elsewhere_links_to_pages_of_the_site() -> None:
-    assert site_hooks.with_site_links("[a](../../docs/tutorial.md)", "shared/docs/format.md") == "[a](../tutorial.md)"
+    assert (
+        site_hooks.with_site_links("[a](../../../docs/tutorial.md)", "shared/docs/format/index.md")
+        == "[a](../../tutorial.md)"
+    )
     assert site_hooks.with_site_links("[a](docs/tutorial.md)", "CHANGELOG.md") == "[a](tutorial.md)"
 
 

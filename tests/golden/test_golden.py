@@ -16,7 +16,7 @@ from tests.format.state.test_fold import check_log
 
 HERE = Path(__file__).parent
 LAKE = HERE / "format1" / "lake"
-DOCUMENT = HERE.parents[1] / "shared" / "docs" / "format.md"
+DOCUMENT = HERE.parents[1] / "shared" / "docs" / "format" / "reading.md"
 
 FLIGHTS = [
     b'{"type":"RECORD","stream":"flights","record":{"id":1,"carrier":"UA"},"time_extracted":"2026-01-01T00:00:00.001000Z"}\n',

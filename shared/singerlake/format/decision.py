@@ -1,4 +1,4 @@
-"""The decision about an atomic run, ``raw/<tap>/_commits/<name>.json``: section 11.6 of ``shared/docs/format.md``."""
+"""The decision about an atomic run, ``raw/<tap>/_commits/<name>.json``: section 11.6 of ``shared/docs/format``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What a data file says of itself in the extra fields ``SL`` of its gzip headers: section 4 of
-``shared/docs/format.md``."""
+``shared/docs/format``."""
 
 from __future__ import annotations
 

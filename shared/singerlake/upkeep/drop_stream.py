@@ -1,7 +1,7 @@
 """Dropping one stream: its state becomes one without files under a new lineage, which calls retired all that was there.
 
 Nothing is deleted here but kept schemas: ``singerlake.upkeep.gc`` deletes retired files. The rules are in section
-12.1 of ``shared/docs/format.md``.
+12.1 of ``shared/docs/format``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The copy of ``singerlake.json``: what people say of a lake survives the loss of either. Section 6 of
-``shared/docs/format.md``."""
+``shared/docs/format``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rest of the reader written from ``shared/docs/format.md`` alone: section 4.1, attached files."""
+"""The rest of the reader written from ``shared/docs/format`` alone: section 4.1, attached files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rest of the reader written from ``shared/docs/format.md`` alone: of section 6, the lake's id."""
+"""The rest of the reader written from ``shared/docs/format`` alone: of section 6, the lake's id."""
 
 from __future__ import annotations
 

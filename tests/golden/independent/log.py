@@ -1,4 +1,4 @@
-"""The rest of the reader written from ``shared/docs/format.md`` alone: section 11.1, what transactions do."""
+"""The rest of the reader written from ``shared/docs/format`` alone: section 11.1, what transactions do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rest of the reader written from ``shared/docs/format.md`` alone: section 4, the members of a data file."""
+"""The rest of the reader written from ``shared/docs/format`` alone: section 4, the members of a data file."""
 
 from __future__ import annotations
 

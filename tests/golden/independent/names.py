@@ -1,4 +1,4 @@
-"""The rest of the reader written from ``shared/docs/format.md`` alone: section 2.1, names as folders."""
+"""The rest of the reader written from ``shared/docs/format`` alone: section 2.1, names as folders."""
 
 from __future__ import annotations
 

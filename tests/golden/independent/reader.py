@@ -1,4 +1,4 @@
-"""A reader written from ``shared/docs/format.md`` alone: nothing of this project is imported, nor any other library.
+"""A reader written from ``shared/docs/format`` alone: nothing of this project is imported, nor any other library.
 Section 9, without a manifest, is in ``rebuild``, transactions are in ``log``.
 
 It is what somebody would write in another language: plain, without care for speed. Numbers in comments are sections of

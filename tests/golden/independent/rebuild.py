@@ -1,4 +1,4 @@
-"""The rest of the reader written from ``shared/docs/format.md`` alone: section 9, a state from data files."""
+"""The rest of the reader written from ``shared/docs/format`` alone: section 9, a state from data files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rest of the reader written from ``shared/docs/format.md`` alone: section 3, schemas and their hashes."""
+"""The rest of the reader written from ``shared/docs/format`` alone: section 3, schemas and their hashes."""
 
 from __future__ import annotations
 

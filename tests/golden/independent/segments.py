@@ -1,4 +1,4 @@
-"""The rest of the reader written from ``shared/docs/format.md`` alone: section 5.3, segments."""
+"""The rest of the reader written from ``shared/docs/format`` alone: section 5.3, segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rest of the reader written from ``shared/docs/format.md`` alone: section 5.1, times."""
+"""The rest of the reader written from ``shared/docs/format`` alone: section 5.1, times."""
 
 from __future__ import annotations
 

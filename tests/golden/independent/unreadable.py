@@ -1,4 +1,4 @@
-"""What the reader written from ``shared/docs/format.md`` alone raises."""
+"""What the reader written from ``shared/docs/format`` alone raises."""
 
 
 class Unreadable(Exception):

@@ -1,4 +1,4 @@
-"""Atomic runs over several logs, as ``shared/docs/format.md`` 11.6 has them: every call to the storage is one step, and
+"""Atomic runs over several logs, as ``shared/docs/format`` 11.6 has them: every call to the storage is one step, and
 anybody may stop for ever between two."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stream's states and their segments, while collectors are at work: section 12.4 of ``shared/docs/format.md``. A
+"""A stream's states and their segments, while collectors are at work: section 12.4 of ``shared/docs/format``. A
 request without an answer that lands later is the last step of a process that is slow and then dies; if its sender goes
 on, that is another process."""
 

@@ -1,4 +1,4 @@
-"""The lines that stand where erased records were: section 4 of ``shared/docs/format.md``.
+"""The lines that stand where erased records were: section 4 of ``shared/docs/format``.
 
 A hole is told by its bytes. No message ends on them: the brace that they begin with would have to be closed twice.
 """

@@ -1,5 +1,5 @@
 """How long the messages of a stream are kept, as ``singerlake.json`` says it for a tap: section 12.3 of
-``shared/docs/format.md``."""
+``shared/docs/format``."""
 
 from __future__ import annotations
 

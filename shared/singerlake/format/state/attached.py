@@ -16,7 +16,7 @@ _Copy = Annotated[int, msgspec.Meta(ge=1, le=layout.MOST_COPIES)]
 
 
 class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One file of one record: a row of section 4.1 of ``shared/docs/format.md``.
+    """One file of one record: a row of section 4.1 of ``shared/docs/format``.
 
     ``message`` is the number of the record among the messages of its data file, from 0. ``source`` is where the file
     came from, None where the record held its bytes. ``sha256``, ``bytes`` and ``media_type`` are None for a file that

@@ -1,5 +1,5 @@
 """What an atomic run adds to one stream: prepared first and settled once its commit is decided, or committed together
-with the decision. Section 11.6 of ``shared/docs/format.md``. Pure; ``singerlake.format.state.fold`` applies it."""
+with the decision. Section 11.6 of ``shared/docs/format``. Pure; ``singerlake.format.state.fold`` applies it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commit of an atomic run: all of its streams at once, or none. Section 11.6 of ``shared/docs/format.md``."""
+"""The commit of an atomic run: all of its streams at once, or none. Section 11.6 of ``shared/docs/format``."""
 
 from __future__ import annotations
 

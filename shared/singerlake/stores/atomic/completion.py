@@ -1,5 +1,5 @@
 """What a database committed to several streams at once, brought to those who have the lake alone: the decision first,
-then every stream. Section 11.6 of ``shared/docs/format.md``."""
+then every stream. Section 11.6 of ``shared/docs/format``."""
 
 from __future__ import annotations
 

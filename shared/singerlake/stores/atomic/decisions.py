@@ -1,4 +1,4 @@
-"""The decisions about a tap's atomic runs, each created once: section 11.6 of ``shared/docs/format.md``."""
+"""The decisions about a tap's atomic runs, each created once: section 11.6 of ``shared/docs/format``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The commit of an atomic run whose streams are all in one database: one transaction there, then the lake shows it.
-Section 11.6 of ``shared/docs/format.md``."""
+Section 11.6 of ``shared/docs/format``."""
 
 from __future__ import annotations
 

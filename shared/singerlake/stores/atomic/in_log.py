@@ -1,5 +1,5 @@
 """The commit of an atomic run in the store ``log``: every stream prepared, one decision, every stream settled.
-Section 11.6 of ``shared/docs/format.md``."""
+Section 11.6 of ``shared/docs/format``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One view of several streams of a tap, in which no atomic run is half: section 11.6 of ``shared/docs/format.md``."""
+"""One view of several streams of a tap, in which no atomic run is half: section 11.6 of ``shared/docs/format``."""
 
 from __future__ import annotations
 

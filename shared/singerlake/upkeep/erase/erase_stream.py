@@ -3,7 +3,7 @@
 Each file becomes visible with its own commit, so an erasure that was stopped is simply run again. It ends when every
 file that the stream lists was looked into, also those that came meanwhile. Nothing is deleted here but a file of this
 run's own that no state can list: ``singerlake.upkeep.gc`` deletes the replaced ones. The rules are in section 12.2
-of ``shared/docs/format.md``.
+of ``shared/docs/format``.
 """
 
 from __future__ import annotations

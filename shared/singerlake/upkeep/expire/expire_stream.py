@@ -1,7 +1,7 @@
 """Expiring the oldest files of one stream: they are listed no more, and offsets stay as they are.
 
 Nothing is deleted here: ``singerlake.upkeep.gc`` deletes retired files. The rules are in section 12.3 of
-``shared/docs/format.md``.
+``shared/docs/format``.
 """
 
 from __future__ import annotations

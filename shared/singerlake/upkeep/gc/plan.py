@@ -1,6 +1,6 @@
 """Which step of collection each file of one stream may take, from its states and a listing alone.
 
-The steps, and what each waits for, are in section 12 of ``shared/docs/format.md``.
+The steps, and what each waits for, are in section 12 of ``shared/docs/format``.
 """
 
 from __future__ import annotations

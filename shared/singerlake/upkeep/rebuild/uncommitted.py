@@ -1,4 +1,4 @@
-"""Files of atomic runs that were not committed: no state is made of them. Section 11.6 of ``shared/docs/format.md``."""
+"""Files of atomic runs that were not committed: no state is made of them. Section 11.6 of ``shared/docs/format``."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class VersionTotals(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One of the ``segments`` of section 5.3 of ``shared/docs/format.md``.
+    """One of the ``segments`` of section 5.3 of ``shared/docs/format``.
 
     ``sha256`` is of the text, decompressed. Its files hold the offsets ``offset`` to ``end - 1``. ``raw_bytes`` and
     ``erased`` are sums over them, ``attached`` is how many rows of attached files they have. ``first`` and ``last`` are
