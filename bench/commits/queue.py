@@ -28,9 +28,9 @@ from singerlake.storage.settings import together
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
+from singerlake.stores.queued.committer import Worker
 from singerlake.stores.queued.settings import QueueSettings
 from singerlake.stores.queued.sqs import SqsQueue
-from singerlake.stores.queued.worker import Worker
 
 WRITERS, PROCESSES, THREADS = 64, 4, 4
 FAR = 0.03

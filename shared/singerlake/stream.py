@@ -30,7 +30,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Slice, offset_left, slices
 from singerlake.lock_file import LockSettings
 from singerlake.newest import StateReader, kind_of
-from singerlake.reading.slices import read_slice
+from singerlake.reading import read_slice
 from singerlake.singer_file import Block
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore

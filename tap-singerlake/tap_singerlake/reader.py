@@ -15,8 +15,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
-from singerlake.reading.ranges import Ranges
-from singerlake.reading.slices import read_slice_by_members
+from singerlake.reading import Ranges, read_slice_by_members
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 from singerlake.upkeep.scan.schema_line import schema_line

@@ -20,7 +20,7 @@ from singer_sdk.singerlib import Catalog
 from singerlake.adapters import open_storage
 from singerlake.clock import random_id
 from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
-from singerlake.interpreter.recursion_limit import make_room
+from singerlake.interpreter.process import make_room
 from singerlake.lake import Lake
 from singerlake.settings import (
     LAKE_ROOT,

@@ -16,7 +16,7 @@ from singer_sdk.mapper import PluginMapper
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
-from singerlake.interpreter.recursion_limit import make_room
+from singerlake.interpreter.process import make_room
 from singerlake.lake import Lake
 from singerlake.settings import (
     storage_settings,

@@ -13,9 +13,8 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Run, StreamSchema
 from singerlake.format.state.transactions import PrepareFiles, Transaction
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, Part, commit_run
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded
 from tools.golden_suite.cases import case

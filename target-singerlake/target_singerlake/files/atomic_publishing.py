@@ -12,9 +12,8 @@ from singerlake.errors import SettingError
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, Part, commit_run, require_atomic, require_room
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part, require_atomic, require_room
 from singerlake.stores.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile
 from target_singerlake.files.publishing import Committed, Publisher

@@ -22,7 +22,7 @@ from singerlake.format.state.model import Manifest, Run
 from singerlake.format.state.selection import newest_version
 from singerlake.format.state.table_versions import unactivated
 from singerlake.format.state.transactions import AddFiles
-from singerlake.interpreter.turns import Turns
+from singerlake.interpreter.threads import Turns
 from singerlake.lake import Lake
 from singerlake.storage.port import Capabilities
 from singerlake.stores.writing.writer import StreamWriter

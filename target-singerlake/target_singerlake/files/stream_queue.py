@@ -12,7 +12,7 @@ from singerlake.errors import BrokenFileError
 from singerlake.format.layout import file_path
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import SchemaVersion
-from singerlake.interpreter.turns import waiting
+from singerlake.interpreter.threads import waiting
 from singerlake.stores.writing.uploads import Receipt, Upload
 from singerlake.stores.writing.writer import StreamWriter
 from target_singerlake.files.growing import GrowingFile

@@ -9,11 +9,10 @@ from functools import partial
 from singerlake.clock import timestamp
 from singerlake.errors import RetryableError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest, Run
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, Part, commit_run
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.atomic.view import StreamView, view, view_as_of
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.writing.uploads import Upload

@@ -11,7 +11,7 @@ import pytest
 
 from singerlake.adapters import ATOMIC_STORES, ON_THE_LAKE
 from singerlake.format.decision import Decision
-from singerlake.stores.atomic.parts import Part
+from singerlake.stores.atomic.commit_run import Part
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import new_file
 from tests.storage.memory import Step

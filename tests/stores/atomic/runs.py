@@ -10,9 +10,8 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.lock_file import LockSettings
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, Part, commit_run
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.port import Loaded
 from singerlake.stores.writing.writer import StreamWriter
 from tests.format.state.test_fold import SCHEMAS, add, new_file

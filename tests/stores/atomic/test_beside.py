@@ -19,7 +19,7 @@ from singerlake.errors import CommitRefusedError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.model import Run
-from singerlake.stores.atomic.parts import Part
+from singerlake.stores.atomic.commit_run import Part
 from singerlake.upkeep.drop_stream import drop_stream
 from singerlake.upkeep.erase.erase_stream import erase_messages
 from singerlake.upkeep.erase.matcher_cache import Meant

@@ -15,10 +15,9 @@ from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lock_file import LockSettings
 from singerlake.storage.port import Entry
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, Part, commit_run
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.writing.writer import StreamWriter

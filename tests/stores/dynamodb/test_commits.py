@@ -14,7 +14,7 @@ from singerlake.errors import CorruptObjectError, SettingError, UnknownOutcomeEr
 from singerlake.format import layout
 from singerlake.format.decision import Decision
 from singerlake.format.state.model import StreamSchema
-from singerlake.stores.atomic.parts import Part
+from singerlake.stores.atomic.commit_run import Part
 from singerlake.stores.dynamodb.client import FREE, Item, key_of, put
 from singerlake.stores.dynamodb.log import (
     LARGEST_ITEM,

@@ -13,8 +13,7 @@ import pytest
 from singerlake.clock import SystemClock
 from singerlake.errors import CorruptObjectError, SettingError, UnknownOutcomeError, UnsupportedFormatError
 from singerlake.format.decision import Decision
-from singerlake.stores.atomic.commit_run import commit_run
-from singerlake.stores.atomic.parts import AtomicRun
+from singerlake.stores.atomic.commit_run import AtomicRun, commit_run
 from singerlake.stores.port import Loaded
 from singerlake.stores.postgres import schema as postgres_schema
 from singerlake.stores.postgres.schema import SchemaState, create_schema

@@ -19,7 +19,7 @@ from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import RecordRun, ReplaceFiles, RetireFiles
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Spool, compress_member
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import read_manifest
 from singerlake.stores.writing.uploads import Upload
 from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext

@@ -10,7 +10,7 @@ import pytest
 from singerlake.errors import CommitRefusedError, CorruptObjectError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.stores.atomic.parts import AtomicRun
+from singerlake.stores.atomic.commit_run import AtomicRun
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.rebuild.repair import Repair
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream

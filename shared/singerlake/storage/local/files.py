@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from singerlake import open_file_lock
-from singerlake.interpreter.turns import waiting
+from singerlake.interpreter.threads import waiting
 from singerlake.storage.keys import TEMPORARY_PREFIX
 
 _TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)

@@ -36,8 +36,7 @@ from singerlake.stores.dynamodb.client import (
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import names_of, to_stored
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import names_of, read_manifest, to_stored
 
 LARGEST_ITEM = 200 << 10
 """Bytes of an item, names and keys among them, above which a transaction's body becomes an object. DynamoDB takes 400

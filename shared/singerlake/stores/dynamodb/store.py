@@ -15,16 +15,15 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.prepared import brought_between
-from singerlake.stores.atomic.completion import Completion
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.together import CommittedTogether, RefusedShare, Share
+from singerlake.stores.atomic.together import CommittedTogether, Completion, RefusedShare, Share
 from singerlake.stores.dynamodb.client import DynamoTable, Item, key_of
 from singerlake.stores.dynamodb.items import SegmentItems, SegmentsWithItems
 from singerlake.stores.dynamodb.log import MOST_STREAMS, DynamoLog, NextRecord, append_together
 from singerlake.stores.numbered import NumberedStore, Record
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, Outdated
-from singerlake.stores.snapshots import SnapshotSettings
+from singerlake.stores.publish import SnapshotSettings
 
 _COMMIT = "#commit/"
 

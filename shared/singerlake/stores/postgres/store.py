@@ -35,9 +35,8 @@ from singerlake.format.state.transactions import (
     Transaction,
 )
 from singerlake.storage.patience import Patience
-from singerlake.stores.atomic.completion import Completion
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.together import CommittedTogether, RefusedShare, Share
+from singerlake.stores.atomic.together import CommittedTogether, Completion, RefusedShare, Share
 from singerlake.stores.commit import is_done
 from singerlake.stores.numbered import Record
 from singerlake.stores.place import StreamPlace
@@ -48,17 +47,14 @@ from singerlake.stores.postgres.change import (
     whole_delta,
     write_change,
 )
-from singerlake.stores.postgres.commits import is_kept, read_decision
-from singerlake.stores.postgres.connection import connections_to, driver
+from singerlake.stores.postgres.connection import PostgresSettings, connections_to, driver
+from singerlake.stores.postgres.newest import NewestState, checked, corrupt, folded
+from singerlake.stores.postgres.read import StreamHead, read_head, read_tail
 from singerlake.stores.postgres.schema import check_name
 from singerlake.stores.postgres.session import Session, WriteResult, current_xid
-from singerlake.stores.postgres.settings import PostgresSettings
-from singerlake.stores.postgres.state.newest import NewestState, checked, corrupt, folded
-from singerlake.stores.postgres.state.read import StreamHead, read_head, read_tail
-from singerlake.stores.postgres.step import Planned, Step, applied, planned, write_together
-from singerlake.stores.publish import publish_manifest, refuse_foreign
+from singerlake.stores.postgres.step import Planned, Step, applied, is_kept, planned, read_decision, write_together
+from singerlake.stores.publish import Snapshots, SnapshotSettings, publish_manifest, refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.snapshots import Snapshots, SnapshotSettings
 
 if TYPE_CHECKING:
     from singerlake.stores.postgres.connection import Connection

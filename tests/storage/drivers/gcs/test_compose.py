@@ -9,7 +9,7 @@ from singerlake.clock import random_id
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.gcs import compose
 from singerlake.storage.drivers.gcs.bucket import Bucket, Seen
-from singerlake.storage.drivers.gcs.compose import LEAST, PARTS_PREFIX
+from singerlake.storage.drivers.gcs.upload import LEAST, PARTS_PREFIX
 from singerlake.storage.port import Part
 from tests.servers.gcs.server import ALWAYS, GcsServer
 from tests.storage.buckets import PatientlessClock, body

@@ -1,18 +1,25 @@
-"""Tables of a temporary SQLite database. SQLite makes its file when memory is full, and removes the name at once: the
-file goes with its process, however that ends."""
+"""What this machine's disk has for a while: a folder for a file that is uploaded when it is whole, tables of a
+temporary SQLite database, and the paths that a state lists. SQLite makes its file when memory is full, and removes the
+name at once: the file goes with its process, however that ends."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from errno import EIO, ENOSPC
+from pathlib import Path
 from typing import Any
 
-from singerlake.scratch.folder import UNKNOWN, refusal
+from singerlake.errors import AccessDeniedError, SingerlakeError, StorageFullError, StorageUnavailableError
+
+UNKNOWN = "$TMPDIR"
+"""Where a file would be, as long as no folder for it was found."""
 
 _AT_ONCE = 1 << 10
 """Rows that wait until they are written."""
@@ -21,6 +28,33 @@ _PAGE = 256
 _CACHE_KIB = 4000
 """Pages in memory. What is larger is in the file."""
 _PRAGMAS = ("journal_mode=OFF", "synchronous=OFF", "temp_store=FILE")
+
+_WITH_PATH = "FROM paths WHERE path = ?"
+
+
+@contextmanager
+def local_folder(made: str) -> Iterator[Path]:
+    """A new folder, which goes with the block; ``made``, in the plural, is what is made there. Raises
+    ``StorageFullError``, ``AccessDeniedError`` or ``StorageUnavailableError`` for what its disk refuses."""
+    where = UNKNOWN
+    try:
+        where = tempfile.gettempdir()
+        with tempfile.TemporaryDirectory(prefix="singerlake-") as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise refusal(error, made, where) from error
+
+
+def refusal(error: OSError, made: str, where: str) -> SingerlakeError:
+    """What the disk of ``where`` refused while ``made`` were written, as ``local_folder`` raises it."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFullError(f"no space is left for {made}", hint="free some, or set $TMPDIR", folder=where)
+    if isinstance(error, PermissionError):
+        return AccessDeniedError(f"{made} cannot be written", hint="set $TMPDIR", folder=where)
+    reason = (error.strerror or "the disk refused").lower()
+    return StorageUnavailableError(
+        f"{made} cannot be written: {reason}", hint="check the disk, or set $TMPDIR", folder=where
+    )
 
 
 class ScratchDatabase:
@@ -112,7 +146,7 @@ class ScratchDatabase:
         code = error.sqlite_errorcode & 0xFF
         if code not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
             return error
-        where = _folder()
+        where = _sqlite_folder()
         full = code == sqlite3.SQLITE_FULL
         return refusal(OSError(ENOSPC, os.strerror(ENOSPC)) if full else _reason(where), self._made, where)
 
@@ -133,7 +167,7 @@ def to_sortable(number: int) -> bytes:
     return (0x8000 + (size if number >= 0 else -size)).to_bytes(2) + (number % (1 << 8 * size)).to_bytes(size)
 
 
-def _folder() -> str:
+def _sqlite_folder() -> str:
     """The folder in which SQLite has its temporary files."""
     asked_for = (os.environ.get(name, "") for name in ("SQLITE_TMPDIR", "TMPDIR"))
     known = (*asked_for, "/var/tmp", "/usr/tmp", "/tmp")  # noqa: S108
@@ -149,3 +183,52 @@ def _reason(where: str) -> OSError:
     except OSError as error:
         return error
     return OSError(EIO, os.strerror(EIO))
+
+
+class ListedPaths:
+    """Paths, each with its file's size in bytes and a digest of what the state says of it. Every method may raise what
+    ``ScratchDatabase`` raises."""
+
+    def __init__(self) -> None:
+        self._rows = ScratchDatabase(
+            "the paths that a state lists",
+            ["CREATE TABLE paths (path BLOB, size TEXT, said BLOB, shown INTEGER, stamp BLOB)"],
+            ["CREATE INDEX by_path ON paths (path)"],
+        )
+
+    def add(self, path: str, size: int = 0, said: bytes = b"") -> None:
+        """One more path. A damaged state may list one twice."""
+        # A state may say numbers that SQLite does not have.
+        self._rows.add("paths", (to_raw(path), str(size), said, 0, None))
+
+    def size(self, path: str) -> int | None:
+        """The size of a listed file, the greatest where it is listed twice; None of one that is not listed."""
+        found = self._rows.all(f"SELECT size {_WITH_PATH}", (to_raw(path),))
+        return max((int(listed) for (listed,) in found), default=None)
+
+    def show(self, path: str, stamp: Callable[[bytes], bytes] | None = None) -> bool:
+        """A listing of storage shows a path; False where it is not listed. ``stamp`` is given what is said of its file,
+        and gives a stamp of both."""
+        raw, made = to_raw(path), None
+        if stamp is not None:
+            said = self._rows.all(f"SELECT said {_WITH_PATH}", (raw,))
+            # Of one that is listed twice, nobody can tell what is said.
+            made = stamp(said[0][0]) if len(said) == 1 else None
+        return self._rows.change("UPDATE paths SET shown = 1, stamp = ? WHERE path = ?", (made, raw)) > 0
+
+    def is_shown(self, path: str) -> bool:
+        """Whether a path is listed, and a listing of storage has shown it."""
+        return self._rows.first(f"SELECT 1 {_WITH_PATH} AND shown", (to_raw(path),)) is not None
+
+    def stamp(self, path: str) -> bytes | None:
+        """The stamp that was made of a path; None where none was."""
+        found = self._rows.first(f"SELECT stamp {_WITH_PATH}", (to_raw(path),))
+        return found[0] if found else None
+
+    @property
+    def all_shown(self) -> bool:
+        """Whether a listing of storage has shown each of them."""
+        return self._rows.first("SELECT 1 FROM paths WHERE NOT shown LIMIT 1") is None
+
+    def __contains__(self, path: str) -> bool:
+        return self._rows.first(f"SELECT 1 {_WITH_PATH}", (to_raw(path),)) is not None

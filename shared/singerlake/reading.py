@@ -1,4 +1,5 @@
-"""The messages of a data file by whole gzip members, as a target writes them; anything else goes by ``read_blocks``.
+"""The messages of data files: slices of them, read as they come or by whole gzip members, as a target writes them, from
+storage in one piece or, where that is far, by ranges that are asked for before they are wanted.
 
 A member whose place the manifest tells is inflated in one call, without the interpreter's lock, and given as it is.
 Whatever is not just that (a member of foreign make that is too large, one whose count is another than the manifest's, a
@@ -8,20 +9,73 @@ damaged or a cut one) is read on from there in pieces: slower, with the same mes
 from __future__ import annotations
 
 import hashlib
+import io
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import BinaryIO, cast
 
 from isal import igzip_lib
 
 from singerlake.errors import BrokenFileError
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.selection import Slice
 from singerlake.singer_file import HELD_BYTES, Block, Readable, kept_lines, read_blocks
+from singerlake.storage.port import Storage
+from singerlake.work.ahead import together
 
 LARGEST = 16 << 20
 """Bytes of a member, stored and as text, up to which it is inflated whole: twice what a target writes."""
 _PIECE = 7 << 16
 """Bytes of text inflated in one call: a member's memory is given up in such pieces, as they are written. Of the sizes
 between 64 KiB and 2 MiB it took the least memory, and hardly more time than any."""
+
+RANGE = 4 << 20
+"""Bytes of a range, and of the largest file that is read in one request, its SCHEMA message included."""
+AT_ONCE = 4
+"""Requests under way: enough to hide their latency, and with ``RANGE`` all of the memory that it takes."""
+
+
+def read_slice(storage: Storage, prefix: str, part: Slice) -> Iterator[Block]:
+    """The messages of one slice of a file below ``prefix`` in blocks of whole lines, without holes; a slice that begins
+    or ends inside a member does so exactly there. Raises ``MissingFileError``, ``BrokenFileError``."""
+    with _opened(storage, prefix, part) as stream:
+        key = prefix + part.file.path
+        yield from _within(part, read_blocks(stream, part.file, member=part.member, until=part.until, key=key))
+
+
+def read_slice_by_members(
+    storage: Storage, prefix: str, part: Slice, stored: BinaryIO | None = None
+) -> Iterator[Block]:
+    """As ``read_slice``, each block only once its gzip members have ended well, and of a whole file the last one only
+    if it is the file that the manifest lists. ``stored`` gives the bytes of the slice, and is closed; None: they are
+    asked of storage."""
+    with stored or _opened(storage, prefix, part) as stream:
+        key = prefix + part.file.path
+        yield from _within(part, read_members(stream, part.file, member=part.member, until=part.until, key=key))
+
+
+def _opened(storage: Storage, prefix: str, part: Slice) -> BinaryIO:
+    start = part.file.members[part.member][0] if part.member else 0
+    return storage.open(prefix + part.file.path, start, part.stored_end)
+
+
+def _within(part: Slice, blocks: Iterable[Block]) -> Iterator[Block]:
+    """Of blocks that begin in the slice's first member, what the slice has."""
+    file = part.file
+    first = file.offset + part.skip
+    last = file.end if part.stop is None else file.offset + part.stop
+    for block in blocks:
+        skip = max(0, first - block.offset)
+        if skip >= block.messages:
+            continue
+        wanted = block.after(skip) if skip else block
+        if wanted.offset >= last:
+            return
+        if wanted.offset + wanted.messages > last:
+            wanted = wanted.first(last - wanted.offset)
+        kept = wanted.without_holes() if file.erased else wanted
+        if kept is not None:
+            yield kept
 
 
 def read_members(
@@ -167,3 +221,61 @@ def verified(blocks: Iterable[Block], file: DataFile) -> Iterator[Block]:
         held.append(block)
         size += len(block.data)
     yield from held
+
+
+class Ranges:
+    """Reads ``slices`` of files below ``prefix``, each once and in their order."""
+
+    def __init__(self, storage: Storage, prefix: str, slices: Iterable[Slice]) -> None:
+        wanted = ((prefix + part.file.path, start, end) for part in slices for start, end in spans(part))
+        self._chunks = together(
+            lambda one: storage.read_range(one[0], one[1], one[2] - one[1]), wanted, at_once=AT_ONCE
+        )
+
+    def next_file(self, part: Slice) -> tuple[bytes, BinaryIO]:
+        """What stands in the file of the next slice before its first tabled member, and a stream of what ``part`` is
+        read from. Raises ``MissingFileError`` and what storage raises, as the stream does."""
+        number = len(spans(part))
+        first = next(self._chunks)
+        if not part.member:
+            return first[: _lead(part)], _stream(_Joined(first, self._chunks, number - 1))
+        return first, _stream(_Joined(b"", self._chunks, number - 1))
+
+
+def spans(part: Slice) -> list[tuple[int, int]]:
+    """The ranges to read for a slice, each ``(start, end)``. The first one has all that stands before the first tabled
+    member. The last one goes a byte beyond the file's end, to see whether there is more, or to where the slice ends
+    before that."""
+    member, end, lead = part.member, part.stored_end or part.file.bytes + 1, _lead(part)
+    start = part.file.members[member][0] if member else max(lead, min(RANGE, end))
+    return [(0, lead if member else start), *((at, min(at + RANGE, end)) for at in range(start, end, RANGE))]
+
+
+def _lead(part: Slice) -> int:
+    return part.file.members[0][0] if part.file.members else part.file.bytes
+
+
+def _stream(joined: io.RawIOBase) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(joined, 1 << 20))
+
+
+class _Joined(io.RawIOBase):
+    """``first``, and the next ``number`` of ``chunks``, which are taken as they are wanted."""
+
+    def __init__(self, first: bytes, chunks: Iterator[bytes], number: int) -> None:
+        self._rest = memoryview(first)
+        self._chunks = chunks
+        self._left = number
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        while not self._rest and self._left:
+            self._left -= 1
+            self._rest = memoryview(next(self._chunks))
+        view = memoryview(cast(bytearray, buffer)).cast("B")
+        size = min(len(view), len(self._rest))
+        view[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size

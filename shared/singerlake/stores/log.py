@@ -21,8 +21,7 @@ from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities
 from singerlake.stores.publish import published
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import names_of, to_stored
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import names_of, read_manifest, to_stored
 
 _FEW = 32
 _AT_ONCE = 16

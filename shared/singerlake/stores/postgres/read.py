@@ -15,7 +15,7 @@ from singerlake.format.exact_json import decode
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, Position, Retired, Run, SchemaVersion
-from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.process import collector_paused
 from singerlake.stores.numbered import Record
 
 if TYPE_CHECKING:
