@@ -19,9 +19,8 @@ from singerlake.reading import Ranges, read_slice_by_members
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 from singerlake.upkeep.scan.schema_line import schema_line
-from tap_singerlake.catalog.columns import met
-from tap_singerlake.catalog.joined import joined
-from tap_singerlake.extent.start_offset import start_offset
+from tap_singerlake.catalog.columns import joined, met
+from tap_singerlake.extent import start_offset
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from singerlake.format.lines.messages import is_record_line
 from singerlake.format.newlines import end_of
 from singerlake.format.state.bookmark import Bookmark
-from tap_singerlake.passthrough import Conversion
+from tap_singerlake.conversion import Conversion
 from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 
 

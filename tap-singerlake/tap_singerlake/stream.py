@@ -24,12 +24,9 @@ from tap_singerlake import settings
 from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown
-from tap_singerlake.extent.start_offset import bookmark_in
-from tap_singerlake.extent.view import Part
-from tap_singerlake.files.copies import FileCopies, Noting
-from tap_singerlake.files.destination import Destination
-from tap_singerlake.mapped import Mapped, register
-from tap_singerlake.passthrough import Conversion, Passthrough, Sequenced
+from tap_singerlake.conversion import Conversion, Mapped, Passthrough, Sequenced, register
+from tap_singerlake.extent import Part, bookmark_in
+from tap_singerlake.files import Destination, FileCopies, Noting
 from tap_singerlake.reader import MessageBlock, Reader, size_of
 from tap_singerlake.replay import Replay
 

@@ -41,8 +41,8 @@ from tap_singerlake.batch.output import Batches
 from tap_singerlake.batch.settings import batch_config
 from tap_singerlake.catalog.catalog import for_singer_sdk
 from tap_singerlake.error_settings import place_of
-from tap_singerlake.extent.view import parts_of
-from tap_singerlake.files.destination import Destination, destination
+from tap_singerlake.extent import parts_of
+from tap_singerlake.files import Destination, destination
 from tap_singerlake.output import LineWriter, StateLines
 from tap_singerlake.stream import ReplayedStream
 

@@ -32,12 +32,11 @@ from singerlake.format.state.model import Manifest
 from singerlake.humanize import counted, cut, size
 from singerlake.lake import Lake
 from singerlake.storage.settings import StorageSettings
-from target_singerlake.file_settings import FileProperty, FileSettings
-from target_singerlake.files.record_files import RecordFiles
+from target_singerlake.files.growing import RecordFiles
 from target_singerlake.input.messages import Records
 from target_singerlake.input.passthrough import parse
 from target_singerlake.input.schema import Schema
-from target_singerlake.settings import Settings
+from target_singerlake.settings import FileProperty, FileSettings, Settings
 
 _SHOWN = 200
 """Characters of a source in a log."""

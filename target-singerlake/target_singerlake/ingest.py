@@ -31,24 +31,19 @@ from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.settings import StorageSettings
 from target_singerlake.attaching import Attaching, attaching_of, sources_of
 from target_singerlake.errors import RecordBeforeSchemaError
-from target_singerlake.files.atomic_publishing import AtomicPublisher
-from target_singerlake.files.growing import Compressor
-from target_singerlake.files.lake_id import LakeId
+from target_singerlake.files.growing import Compressor, LakeId
 from target_singerlake.files.open_files import NewFiles, OpenFiles
-from target_singerlake.files.progress import Progress
-from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
+from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, AtomicPublisher, Committed, Publisher
 from target_singerlake.input.batch import Batch
-from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Block, Message, Records
+from target_singerlake.input.messages import Block, EarlyActivations, Message, Records
 from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck, parse
 from target_singerlake.input.reader import Input, Waker
-from target_singerlake.input.schema import Schema, schema_of
-from target_singerlake.input.state_value import state_value
+from target_singerlake.input.schema import Schema, schema_of, state_value
 from target_singerlake.input.validation import Validators
 from target_singerlake.mapped import MappedDecoder
-from target_singerlake.output import StateOutput
+from target_singerlake.progress import Progress
 from target_singerlake.settings import Settings
-from target_singerlake.state import HeldStates
+from target_singerlake.state import HeldStates, StateOutput
 
 _WAIT = 1.0
 """Seconds to wait for a commit before time is looked at again."""

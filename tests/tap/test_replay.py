@@ -11,7 +11,7 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import Block
 from tap_singerlake.catalog.catalog import Overrides
-from tap_singerlake.passthrough import Passthrough
+from tap_singerlake.conversion import Passthrough
 from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
 from tap_singerlake.replay import Replay
 

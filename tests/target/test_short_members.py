@@ -11,8 +11,7 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.format.lines.times import Span
-from target_singerlake.files.growing import Compressor, GrowingFile
-from target_singerlake.files.lake_id import LakeId
+from target_singerlake.files.growing import Compressor, GrowingFile, LakeId
 from target_singerlake.files.open_files import NewFiles, OpenFiles
 from target_singerlake.input.schema import schema_of
 from target_singerlake.settings import settings_of

@@ -20,9 +20,7 @@ from singerlake.format.file_id import timed_id
 from singerlake.format.lines.messages import envelope, table_version
 from singerlake.format.newlines import end_of
 from singerlake.singer_file import MEMBER_BYTES
-from target_singerlake.files.growing import Compressor, GrowingFile, Member
-from target_singerlake.files.lake_id import LakeId
-from target_singerlake.files.record_files import RecordFiles
+from target_singerlake.files.growing import Compressor, GrowingFile, LakeId, Member, RecordFiles
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 from target_singerlake.state import HeldStates

@@ -22,8 +22,7 @@ import msgspec
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.scanner import Scanner, available
 from target_singerlake.errors import MissingKeyPropertyError, RecordBeforeSchemaError, unreadable
-from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Block, Kind, Message, Records
+from target_singerlake.input.messages import Block, EarlyActivations, Kind, Message, Records
 
 BLOCK_BYTES = 2 << 20
 """Bytes of a block: what a processor's cache holds."""

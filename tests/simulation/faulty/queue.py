@@ -17,8 +17,7 @@ from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest
 from singerlake.stores.queued import committer
 from singerlake.stores.queued.committer import MOST, Worker
-from singerlake.stores.writing.uploads import Receipt, Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from tests.simulation.jobs import WriterJob
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.stores.queueing import CommitterJob, queueing

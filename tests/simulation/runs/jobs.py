@@ -15,8 +15,7 @@ from singerlake.stores.atomic.view import StreamView, view, view_as_of
 from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter, Upload
 from tests.simulation.jobs import Actor, PublisherJob, TrimmerJob
 from tests.simulation.runs.truth import Runs
 from tests.simulation.runs.watch import STREAMS, RunsWatch

@@ -13,7 +13,7 @@ from singerlake.lock_file import LockSettings
 from singerlake.stores.atomic.commit_run import AtomicRun, Part, commit_run
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.port import Loaded
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
 from tests.format.state.test_fold import SCHEMAS, add, new_file
 from tests.stores.stores import Place
 

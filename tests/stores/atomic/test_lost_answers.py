@@ -20,7 +20,7 @@ from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
 from tests.fakes import START, FakeClock, counting_ids
 from tests.simulation.world.files import SCHEMA, VERSION, written_file
 from tests.storage.memory import MemoryStorage, Step

@@ -17,7 +17,7 @@ from singerlake.stores.queued.committer import Committer
 from singerlake.stores.queued.message import Received
 from singerlake.stores.queued.settings import QueueSettings
 from singerlake.stores.queued.store import QueuedStore, Sender
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
 from singerlake.stream import LakeStream
 from tests.stores.stores import Place, make_place
 

@@ -35,7 +35,7 @@ MOMENTS = {
     "after the decision": ("singerlake.stores.atomic.decisions:Decisions.decide", "after"),
     "before a stream is published": ("singerlake.stores.atomic.commit_run:_publish", "before"),
     "before it is said to be shown": ("singerlake.stores.atomic.decisions:Decisions.say_shown", "before"),
-    "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
+    "before the STATE": ("target_singerlake.state:StateOutput.write", "before"),
 }
 STORES = {"postgres": "PostgresStore", "dynamodb": "DynamoStore"}
 

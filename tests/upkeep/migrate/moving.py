@@ -20,8 +20,7 @@ from singerlake.format.state.transactions import RecordRun, ReplaceFiles, Retire
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Spool, compress_member
 from singerlake.stores.segments.stored import read_manifest
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter, Upload
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.migrate import Migration, migrate_stream
 from tests.format.state.test_fold import add, new_file

@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
 
     # It fails when all of its files are uploaded: one that fails in its input may not have come to that.
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("target_singerlake.files.atomic_publishing.commit_run", refuse)
+        patched.setattr("target_singerlake.files.publishing.commit_run", refuse)
         with pytest.raises((CommitRefusedError, SystemExit)):
             ingest(tmp_path, [schema(), *records(5, 6)], **ATOMIC)
     ingest(tmp_path, [schema(), *records(8)], manifest_store="log")

@@ -25,7 +25,6 @@ from singerlake.errors import (
     SingerlakeError,
     StorageFullError,
     StorageUnavailableError,
-    UnknownOutcomeError,
 )
 from singerlake.storage.keys import (
     FLOCK_NAME,
@@ -43,6 +42,7 @@ from singerlake.storage.local.files import (
     files_not_whole,
     fill_durably,
     make_folder,
+    settle,
     sync_folder,
 )
 from singerlake.storage.local.places import Places, opened, read_part, read_whole
@@ -410,19 +410,6 @@ def translate(error: OSError, key: str, root: str) -> SingerlakeError:
         kind, message = CorruptObjectError, "a file has the name of a folder, or a folder the name of a file"
         hint = "move it out of the lake"
     return kind(message, hint=hint, key=key, lake_root=root, reason=error.strerror or str(error))
-
-
-def settle(path: str) -> None:
-    """Make a rename or an unlink durable; where that fails, a crash may still undo what readers have seen."""
-    try:
-        sync_folder(os.path.dirname(path))
-    except OSError as error:
-        raise UnknownOutcomeError(
-            "a file was changed, but its folder could not be flushed to disk",
-            hint="check the disk, then read the object back",
-            path=path,
-            reason=error.strerror or str(error),
-        ) from error
 
 
 def etag_of(status: os.stat_result) -> str:

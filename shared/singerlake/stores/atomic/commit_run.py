@@ -32,8 +32,8 @@ from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.together import CommittedTogether, RefusedShare, Share, TogetherStore
 from singerlake.stores.commit import ATTEMPTS, between_tries, commit_transaction
 from singerlake.stores.port import Loaded, ManifestStore, Outdated
-from singerlake.stores.writing.bounded_map import for_each
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
+from singerlake.work.bounded_map import for_each
 
 _LOG_ATTEMPTS = 20
 

@@ -1,38 +1,71 @@
-"""One writer of one stream: birth or rebuild before anything is uploaded, then files, each published whole."""
+"""One writer of one stream: birth or rebuild before anything is uploaded, then files, each published whole.
+
+The schema of a stream that has no version comes as a whole new state, which every reader and writer of the format
+understands: with the stream's birth, or as a ``rebase`` of the same lineage. A rebase takes the place of the state that
+it was made from and of no other, so it is made anew where another writer came first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, InvalidStateError
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from singerlake.clock import timestamp
+from singerlake.clock import Backoff, timestamp
 from singerlake.errors import (
     CommitRefusedError,
     ForeignManifestError,
+    TooManyConflictsError,
+    UnknownOutcomeError,
 )
-from singerlake.format import layout
+from singerlake.format import kept_schema, layout
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import fold
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.data_file import NewFile
+from singerlake.format.state.fold import with_schema
 from singerlake.format.state.model import Manifest, Run, StreamSchema
-from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction, addition
+from singerlake.format.state.transactions import AddFiles, Change, Rebase, RecordRun, Transaction, addition
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Storage
-from singerlake.stores.commit import await_settled, refuse_missing, submit_transaction
+from singerlake.stores.commit import Commit, await_settled, commit_once, refuse_missing, submit_transaction
 from singerlake.stores.history import no_history, refuse_other_lake, stream_closed, too_old
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore
+from singerlake.stores.port import Loaded, ManifestStore, Outdated
 from singerlake.stores.publish import published
-from singerlake.stores.writing.add_schema import add_schema, put_schema
-from singerlake.stores.writing.bounded_map import BoundedMap
-from singerlake.stores.writing.locks import CommitLocks
-from singerlake.stores.writing.uploads import Receipt, Upload
+from singerlake.work.bounded_map import BoundedMap
 
 _MOVES = 3
+
+_ATTEMPTS = 20
+_LONGEST_WAIT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One finished file: where it is spooled (it may be gone, if it was uploaded), what it is, and its schema."""
+
+    spool: Path
+    file: NewFile
+    schema: StreamSchema
+
+
+@dataclass
+class Receipt:
+    """One change that was committed: ``manifest`` is a state that holds it, None until that is settled."""
+
+    change: Change
+    commit: Commit
+    manifest: Manifest | None = None
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """The files that it adds."""
+        return self.change.files if isinstance(self.change, AddFiles) else ()
 
 
 @dataclass
@@ -131,15 +164,14 @@ class StreamWriter:
         coming = iter(uploads)
         first = next(coming)
         assert first is not None
+        far = self.sending is not None and not self.place.storage.near
         locks = CommitLocks(self._locks(first.file.version))
-        with self._uploading(locks.wait) as uploading, locks:
-            if self.sending is not None and not self.place.storage.near:
-                # Another thread prepares it while the locks are taken. It sends no byte before.
-                uploading.begin(first)
-                locks.take()
-            else:
-                locks.take()
-                uploading.begin(first)
+        uploading = self._uploading(locks.wait)
+        begin = partial(uploading.begin, first)
+        # Of a far file another thread prepares the upload while the locks are taken. It sends no byte before.
+        with uploading, self.confirming() as confirm, locks.held(beside=begin if far else None):
+            if not far:
+                begin()
             sent = uploading.all(coming)
             change = addition(
                 tuple(upload.file for upload in sent),
@@ -153,7 +185,7 @@ class StreamWriter:
             if receipt.manifest is not None:
                 self.committed(receipt.manifest)
                 # What the locks are for is done, so that they are given back while the files are looked for.
-                self.confirm(change.files, meanwhile=locks.give_back)
+                confirm(change.files)
         return receipt
 
     def upload(self, uploads: Iterable[Upload | None]) -> list[Upload]:
@@ -289,10 +321,16 @@ class StreamWriter:
             self._commit(change)
         return self._loaded.manifest
 
-    def confirm(self, files: Sequence[NewFile], meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Between commit and STATE: the files are there with their bytes, or others took their place since.
-        ``meanwhile`` is done as well: with ``sending`` at the same time, else behind it. Raises ``MissingFileError``.
-        """
+    def confirm(self, files: Sequence[NewFile]) -> None:
+        """Between commit and STATE: the files are there with their bytes, or others took their place since. Raises
+        ``MissingFileError``."""
+        with self.confirming() as confirm:
+            confirm(files)
+
+    @contextmanager
+    def confirming(self) -> Iterator[Callable[[Sequence[NewFile]], None]]:
+        """Gives what begins to ``confirm`` files, on ``sending`` if there is one; what that raises is raised where the
+        block ends."""
         missing: dict[str, NewFile] = {}
 
         def look(file: NewFile) -> None:
@@ -301,9 +339,12 @@ class StreamWriter:
                 missing[self._key(file)] = file
 
         with BoundedMap(look, self.sending) as looking:
-            for file in files:
-                looking.begin(file)
-            meanwhile()
+
+            def begin(files: Sequence[NewFile]) -> None:
+                for file in files:
+                    looking.begin(file)
+
+            yield begin
         if missing:
             assert self._loaded is not None
             refuse_missing(self.store, self._loaded, missing)
@@ -413,3 +454,87 @@ def _lying(storage: Storage, tap: str, stream: str) -> _Lying:
         manifest = manifest or path == layout.MANIFEST
         schemas = schemas or layout.is_kept_schema(path)
     return _Lying(False, manifest, schemas)
+
+
+class CommitLocks:
+    """The locks of one commit, as its uploads see them."""
+
+    def __init__(self, locks: Sequence[Lock]) -> None:
+        self._locks = locks
+        self._taken: Future[None] = Future()
+
+    @contextmanager
+    def held(self, beside: Callable[[], object] | None = None) -> Iterator[None]:
+        """All locks taken, in their order, for the length of a block. ``beside`` is done before: what it begins on
+        other threads may ``wait``. Raises as ``Lock.acquire``."""
+        try:
+            if beside is not None:
+                beside()
+            with ExitStack() as held:
+                for lock in self._locks[:-1]:
+                    held.enter_context(lock.held())
+                for last in self._locks[-1:]:
+                    held.enter_context(last.held(self._note_taken))
+                self._note_taken()
+                yield
+        except BaseException as error:
+            # What waits must not wait for locks that nobody takes any more.
+            with suppress(InvalidStateError):
+                self._taken.set_exception(error)
+            raise
+
+    def wait(self) -> None:
+        """On another thread: wait until all locks are this writer's. Raises what keeps it from taking them."""
+        self._taken.result()
+
+    def _note_taken(self) -> None:
+        with suppress(InvalidStateError):
+            self._taken.set_result(None)
+
+
+def put_schema(storage: Storage, state: Manifest, schema: StreamSchema, run: str, at: str) -> None:
+    """Keep ``schema`` as an object, before any state says that it is there. What is there already stays."""
+    held = kept_schema.kept(schema, tap=state.tap, stream=state.stream, created=at, run=run, lake_id=state.lake_id)
+    key = layout.stream_prefix(state.tap, state.stream) + layout.schema_path(hash_among(schema.schema, {}))
+    storage.put(key, kept_schema.to_json(held), if_absent=True)
+
+
+def add_schema(
+    place: StreamPlace, store: ManifestStore, base: Loaded, schema: StreamSchema, run: str
+) -> Loaded | Conflict:
+    """The state with ``schema`` as its first version, or the newest one where it has a version already; a conflict
+    where the stream was closed. Raises ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store
+    raise."""
+    unknown: UnknownOutcomeError | None = None
+    backoff = Backoff(place.clock, first=_LONGEST_WAIT, longest=_LONGEST_WAIT)
+    for attempt in range(_ATTEMPTS):
+        manifest = base.manifest
+        if manifest.versions:
+            return base
+        if manifest.closed is not None:
+            return Conflict(f"the stream continues in {manifest.closed}", successor=manifest.closed)
+        now = timestamp(place.clock.now())
+        if attempt == 0:
+            put_schema(place.storage, manifest, schema, run, now)
+        with place.alone("schema", store):
+            change = Rebase(manifest=with_schema(manifest, schema, now))
+            try:
+                outcome = commit_once(
+                    store, base, Transaction(id=place.ids(), at=now, change=change), clock=place.clock
+                )
+            except UnknownOutcomeError as error:
+                unknown, outcome = error, Outdated()
+        if isinstance(outcome, Loaded) and outcome.manifest.versions:
+            store.publish(outcome, run_ended=True)
+            return outcome
+        if not isinstance(outcome, Outdated) or attempt:
+            backoff.wait()
+        base = store.catch_up(base) or base
+    if unknown is not None:
+        raise unknown
+    raise TooManyConflictsError(
+        "other writers kept changing a stream while its schema was added",
+        hint="run again; nothing is lost",
+        tap=place.tap,
+        stream=place.stream,
+    )

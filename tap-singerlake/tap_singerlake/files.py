@@ -1,28 +1,33 @@
-"""Copies of the files that are attached to what a stream writes, and an index of them: all before its STATE."""
+"""The setting ``include_files``: copies of the files that are attached to what a stream writes, and an index of them,
+all before its STATE."""
 
 from __future__ import annotations
 
 import logging
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from singerlake.adapters import open_storage
 from singerlake.clock import IdSource
-from singerlake.errors import UnknownNameError
+from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.exact_json import encode
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.settings import setting
 from singerlake.spools import Spools
+from singerlake.storage.port import Storage
+from singerlake.storage.settings import StorageSettings
 from singerlake.stream import LakeStream
 from singerlake.work.ahead import together
-from tap_singerlake.error_settings import spool_error
-from tap_singerlake.files.destination import Destination
-from tap_singerlake.passthrough import Conversion
+from tap_singerlake.conversion import Conversion
+from tap_singerlake.error_settings import place_of, spool_error
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +35,48 @@ AT_ONCE = 8
 IN_MEMORY = 4 << 20
 """Most bytes of a file that is held in memory; ``AT_ONCE`` of them are."""
 _PIECE = 1 << 20
+
+SETTING: dict[str, Any] = setting(
+    "string",
+    "Include files",
+    "Copy the files that are attached to records there before the STATE that follows the records: a folder, or "
+    "`s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`. The lake's settings of storage are used. "
+    "Default: files stay in the lake.",
+)
+"""JSON Schema of the setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A place for copies. Errors of ``storage`` within ``named`` name the setting."""
+
+    storage: Storage
+
+    def url(self, key: str) -> str:
+        """What lies at ``key`` as a URL, or as a path of this machine."""
+        return f"{self.storage.url.rstrip('/')}/{key}"
+
+    def named(self) -> AbstractContextManager[None]:
+        """Errors within are those of ``include_files``, not of the lake."""
+        return place_of("include_files")
+
+
+def destination(value: Any, settings: StorageSettings, lake: Storage) -> Destination | None:
+    """Where the setting says; None where it is not set. Raises ``SettingError``, also for a place in ``lake``."""
+    if value is None or not str(value).strip():
+        return None
+    with place_of("include_files"):
+        storage = open_storage(str(value), settings)
+    inside, outside = (_compared(each.url) for each in (storage, lake))
+    if inside == outside or inside.startswith(outside.rstrip("/") + "/"):
+        raise SettingError(
+            "include_files is a place in the lake", hint="set it to a place outside of it", include_files=storage.url
+        )
+    return Destination(storage)
+
+
+def _compared(url: str) -> str:
+    return url if "://" in url else os.path.realpath(url)
 
 
 @dataclass
