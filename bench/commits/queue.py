@@ -22,7 +22,7 @@ from bench.measure import Row
 from singerlake.adapters import by_queue, open_storage
 from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
-from singerlake.committer.of_lake import committer_of
+from singerlake.committer import committer_of
 from singerlake.lake import Lake
 from singerlake.storage.settings import together
 from singerlake.stores.commit import commit_transaction

@@ -9,10 +9,10 @@ damaged or a cut one) is read on from there in pieces: slower, with the same mes
 from __future__ import annotations
 
 import hashlib
-import io
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, cast
+from itertools import chain, islice
+from typing import BinaryIO
 
 from isal import igzip_lib
 
@@ -21,6 +21,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.selection import Slice
 from singerlake.singer_file import HELD_BYTES, Block, Readable, kept_lines, read_blocks
 from singerlake.storage.port import Storage
+from singerlake.storage.streams import joined
 from singerlake.work.ahead import together
 
 LARGEST = 16 << 20
@@ -235,11 +236,9 @@ class Ranges:
     def next_file(self, part: Slice) -> tuple[bytes, BinaryIO]:
         """What stands in the file of the next slice before its first tabled member, and a stream of what ``part`` is
         read from. Raises ``MissingFileError`` and what storage raises, as the stream does."""
-        number = len(spans(part))
         first = next(self._chunks)
-        if not part.member:
-            return first[: _lead(part)], _stream(_Joined(first, self._chunks, number - 1))
-        return first, _stream(_Joined(b"", self._chunks, number - 1))
+        rest = islice(self._chunks, len(spans(part)) - 1)
+        return (first, joined(rest)) if part.member else (first[: _lead(part)], joined(chain((first,), rest)))
 
 
 def spans(part: Slice) -> list[tuple[int, int]]:
@@ -253,29 +252,3 @@ def spans(part: Slice) -> list[tuple[int, int]]:
 
 def _lead(part: Slice) -> int:
     return part.file.members[0][0] if part.file.members else part.file.bytes
-
-
-def _stream(joined: io.RawIOBase) -> BinaryIO:
-    return cast(BinaryIO, io.BufferedReader(joined, 1 << 20))
-
-
-class _Joined(io.RawIOBase):
-    """``first``, and the next ``number`` of ``chunks``, which are taken as they are wanted."""
-
-    def __init__(self, first: bytes, chunks: Iterator[bytes], number: int) -> None:
-        self._rest = memoryview(first)
-        self._chunks = chunks
-        self._left = number
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        while not self._rest and self._left:
-            self._left -= 1
-            self._rest = memoryview(next(self._chunks))
-        view = memoryview(cast(bytearray, buffer)).cast("B")
-        size = min(len(view), len(self._rest))
-        view[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size

@@ -65,7 +65,7 @@ def bookmark_in(state: Mapping[str, Any], stream: str) -> Bookmark | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Extent:
     """The messages of a stream from ``begin`` on, where it has no bookmark, and before ``end``, as offsets in the
     lineage of ``manifest``. None: from where it begins anyway, to its end, as it is when its turn comes."""
 
@@ -74,9 +74,9 @@ class Part:
     end: int | None = None
 
 
-def parts_of(
+def extents_of(
     decisions: Decisions, streams: Sequence[LakeStream], commits: Commits, means: Means = only_what_is_loaded
-) -> list[Part]:
+) -> list[Extent]:
     """What a run reads of each of ``streams``, which are of the tap that ``decisions`` are of. Where no commit is
     named, one stream costs no request, and several cost one listing if their tap has no atomic runs. ``means`` is asked
     of streams that were dropped since a commit that is named.
@@ -85,7 +85,7 @@ def parts_of(
     """
     alone = len(streams) < 2 or not commits.atomic
     if alone and not commits.named:
-        return [Part() for _ in streams]
+        return [Extent() for _ in streams]
 
     def load() -> Mapping[str, Manifest]:
         return load_each({stream.name: stream.snapshot for stream in streams}, near=decisions.near)
@@ -96,7 +96,7 @@ def parts_of(
     else:
         listed = decisions.listed() if commits.as_of is None else None
         if listed is not None and not listed.names and commits.from_commit is None:
-            return [Part() for _ in streams]
+            return [Extent() for _ in streams]
         if commits.as_of is None:
             views = view(decisions, load, listed)
         else:
@@ -106,4 +106,4 @@ def parts_of(
     begins = {}
     if commits.from_commit is not None:
         begins = offsets_behind(decisions, commits.from_commit, states, means)
-    return [Part(states[stream.name], begins.get(stream.name), ends.get(stream.name)) for stream in streams]
+    return [Extent(states[stream.name], begins.get(stream.name), ends.get(stream.name)) for stream in streams]

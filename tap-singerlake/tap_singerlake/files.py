@@ -27,7 +27,7 @@ from singerlake.storage.settings import StorageSettings
 from singerlake.stream import LakeStream
 from singerlake.work.ahead import together
 from tap_singerlake.conversion import Conversion
-from tap_singerlake.error_settings import place_of, spool_error
+from tap_singerlake.error_settings import on_spool, place_of
 
 logger = logging.getLogger(__name__)
 
@@ -169,12 +169,9 @@ class FileCopies:
         assert self._folder is not None
         path = self._folder / self.ids()
         try:
-            try:
-                with path.open("xb") as spool:
-                    while piece := body.read(_PIECE):
-                        spool.write(piece)
-            except OSError as error:
-                raise spool_error(error, path) from error
+            with on_spool(path), path.open("xb") as spool:
+                while piece := body.read(_PIECE):
+                    spool.write(piece)
             with self.to.named():
                 self.to.storage.upload(key, path)
         finally:
@@ -182,10 +179,8 @@ class FileCopies:
 
     def _open_spool(self) -> None:
         if self._folder is None:
-            try:
+            with on_spool():
                 self._folder = self._ends.enter_context(Spools(None).make())
-            except OSError as error:
-                raise spool_error(error, Path(error.filename or "")) from error
 
     def _line(self, offset: int, row: Attached) -> bytes:
         line: dict[str, Any] = {

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from singerlake.adapters import open_storage
 from singerlake.clock import Clock, IdSource
@@ -32,7 +32,7 @@ from singerlake.storage.settings import StorageSettings
 from target_singerlake.attaching import Attaching, attaching_of, sources_of
 from target_singerlake.errors import RecordBeforeSchemaError
 from target_singerlake.files.growing import Compressor, LakeId
-from target_singerlake.files.open_files import NewFiles, OpenFiles
+from target_singerlake.files.open_files import OpenFiles
 from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, AtomicPublisher, Committed, Publisher
 from target_singerlake.input.batch import Batch
 from target_singerlake.input.messages import Block, EarlyActivations, Message, Records
@@ -51,16 +51,6 @@ _WAIT = 1.0
 
 _BLOCK_PART = 8
 """A block of the input takes at most this part of the memory: an eighth."""
-
-
-class Decoder(Protocol):
-    """What turns blocks into messages: ``PassthroughDecoder`` or ``MappedDecoder``."""
-
-    next_number: int
-    block_bytes: int
-    early: EarlyActivations
-
-    def messages(self, block: Block, number: int) -> Iterator[Records | Message]: ...
 
 
 class _CutShortError(Exception):
@@ -105,14 +95,11 @@ class Ingest:
         self._progress = Progress(logger, clock.monotonic())
         self._streams = OpenFiles(
             settings,
-            NewFiles(
-                run_id=run_id,
-                folder=self._spool.path,
-                ids=ids,
-                lake_id=LakeId(
-                    lambda: lake.lake_id(settings.manifest_store), self._compressor.fail, settings.max_memory_bytes
-                ),
-                atomic=settings.atomic_run,
+            run_id=run_id,
+            folder=self._spool.path,
+            ids=ids,
+            lake_id=LakeId(
+                lambda: lake.lake_id(settings.manifest_store), self._compressor.fail, settings.max_memory_bytes
             ),
             compressor=self._compressor,
             states=self._states,
@@ -125,7 +112,7 @@ class Ingest:
         self._cut_short = False
         self._checks: dict[str, RecordCheck] = {}
         self._early = EarlyActivations(self._states)
-        self._decoder: Decoder = rewriter or PassthroughDecoder(
+        self._decoder: PassthroughDecoder | MappedDecoder = rewriter or PassthroughDecoder(
             self._checks, self._early, in_order=settings.validate_records
         )
         self._decoder.early = self._early
@@ -138,11 +125,6 @@ class Ingest:
     def stop(self, signal_number: int) -> None:
         """Ask the run to commit what is whole and end. Called from a signal handler: only a flag is set."""
         self._signal = signal_number
-
-    @property
-    def signal(self) -> int | None:
-        """The signal that asked the run to end."""
-        return self._signal
 
     def consume(self, source: IO[Any] | None) -> Counter[str]:
         """Take in all of the input; the counts of messages by type.

@@ -313,28 +313,16 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
             f"atomic_run and {URL} exclude each other: an atomic run commits once, at its end, and decides by itself",
             hint=f"leave {URL} unset for this run, or atomic_run",
         )
-    return Settings(
-        lake_root=value("lake_root") or "",
-        tap_id=tap_id,
-        manifest_store=value("manifest_store"),
-        max_file_records=value("max_file_records"),
-        max_file_bytes=value("max_file_bytes"),
-        max_file_age_seconds=value("max_file_age_seconds"),
-        max_memory_bytes=value("max_memory_bytes"),
-        compression_level=value("compression_level"),
-        compress_threads=value("compress_threads") or min(MOST_THREADS, _processors()),
-        atomic_run=value("atomic_run"),
-        validate_records=value("validate_records"),
-        add_record_metadata=value("add_record_metadata"),
-        spool_dir=value("spool_dir"),
-        lock=LockSettings(
-            max_wait=value("lock_max_wait_seconds"),
-            stale_after=value("lock_stale_after_seconds"),
-            refresh=value("lock_refresh_seconds"),
-        ),
-        files=file_settings(value),
-        queue=queue,
+    plain = {name: value(name) for name in Settings.__dataclass_fields__ if name in PROPERTIES}
+    plain["lake_root"] = plain["lake_root"] or ""
+    plain["tap_id"] = tap_id
+    plain["compress_threads"] = plain["compress_threads"] or min(MOST_THREADS, _processors())
+    lock = LockSettings(
+        max_wait=value("lock_max_wait_seconds"),
+        stale_after=value("lock_stale_after_seconds"),
+        refresh=value("lock_refresh_seconds"),
     )
+    return Settings(**plain, lock=lock, files=file_settings(value), queue=queue)
 
 
 def _processors() -> int:

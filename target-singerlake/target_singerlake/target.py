@@ -140,26 +140,6 @@ class TargetSingerlake(Target):
             cls.logger.error("%s", error)
             sys.exit(1)
 
-    # Messages go to Ingest by the block; singer-sdk's own ways, message by message, are not used.
-
-    def _process_schema_message(self, message_dict: dict[str, Any]) -> None:
-        raise NotImplementedError(_BY_BLOCK)
-
-    def _process_record_message(self, message_dict: dict[str, Any]) -> None:
-        raise NotImplementedError(_BY_BLOCK)
-
-    def _process_state_message(self, message_dict: dict[str, Any]) -> None:
-        raise NotImplementedError(_BY_BLOCK)
-
-    def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
-        raise NotImplementedError(_BY_BLOCK)
-
-    def _process_batch_message(self, message_dict: dict[str, Any]) -> None:
-        raise NotImplementedError(_BY_BLOCK)
-
-
-_BY_BLOCK = "messages are processed by the block: use process_lines"
-
 
 def main() -> None:
     """The console command: a configuration that cannot be read is one line and exit code 1, too."""

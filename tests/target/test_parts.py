@@ -27,7 +27,7 @@ from singerlake.format.state.files.data_file import NewFile
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from target_singerlake.files.growing import Compressor, GrowingFile, LakeId
-from target_singerlake.files.open_files import NewFiles, OpenFiles
+from target_singerlake.files.open_files import OpenFiles
 from target_singerlake.files.publishing import Publisher
 from target_singerlake.input.schema import schema_of
 from target_singerlake.progress import EVERY_SECONDS, Progress
@@ -295,7 +295,10 @@ def test_what_waits_and_what_is_compressed_keep_within_the_memory_together(
     compressor, block_bytes = Compressor(threads, memory), memory // 8
     files = OpenFiles(
         settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": memory}, {}),
-        NewFiles(run_id="r", folder=tmp_path, ids=random_id, lake_id=known_id()),
+        run_id="r",
+        folder=tmp_path,
+        ids=random_id,
+        lake_id=known_id(),
         compressor=compressor,
         states=HeldStates(),
         opened=lambda stream: None,

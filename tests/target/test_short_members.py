@@ -12,7 +12,7 @@ import pytest
 from singerlake.clock import random_id
 from singerlake.format.lines.times import Span
 from target_singerlake.files.growing import Compressor, GrowingFile, LakeId
-from target_singerlake.files.open_files import NewFiles, OpenFiles
+from target_singerlake.files.open_files import OpenFiles
 from target_singerlake.input.schema import schema_of
 from target_singerlake.settings import settings_of
 from target_singerlake.state import HeldStates
@@ -46,7 +46,10 @@ class Captured:
         self.sent = dict.fromkeys(self.names, b"")
         self.files = OpenFiles(
             settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": MEMORY, **settings}, {}),
-            NewFiles(run_id="r", folder=folder, ids=random_id, lake_id=lake_id),
+            run_id="r",
+            folder=folder,
+            ids=random_id,
+            lake_id=lake_id,
             compressor=self.compressor,
             states=HeldStates(),
             opened=lambda stream: None,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from singerlake.committer.of_lake import committer_of
+from singerlake.committer import committer_of
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS, storage_settings, store_settings

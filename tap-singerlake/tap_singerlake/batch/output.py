@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, Self
+from typing import Any, BinaryIO, Self
 
 from isal import isal_zlib
 
@@ -29,7 +29,7 @@ from singerlake.storage.port import Storage
 from singerlake.upkeep.gc.batch_files import BatchNames
 from singerlake.work.ahead import begun
 from tap_singerlake.batch.settings import BatchConfig
-from tap_singerlake.error_settings import place_of, spool_error
+from tap_singerlake.error_settings import on_spool, place_of
 from tap_singerlake.output import encode
 
 _ROOM = 16 << 20
@@ -51,40 +51,14 @@ class _Batch:
     stream: str
     version: Any
     path: Path
-    encoder: Encoder
+    encoder: LinesFile | ParquetFile
     time_extracted: Any = None
-
-
-class Output(Protocol):
-    """A context for one stream's messages. After ``most`` messages at the latest a checkpoint is due; ``room`` is how
-    many bytes of them may wait while more are read."""
-
-    @property
-    def most(self) -> int: ...
-
-    @property
-    def room(self) -> int: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def write(self, lines: bytes | memoryview) -> None:
-        """Whole lines of SCHEMA, RECORD and ACTIVATE_VERSION messages."""
-        ...
-
-    def checkpoint(self, bookmark: Bookmark) -> None:
-        """All that was written goes out before the STATE of ``bookmark``."""
-        ...
-
-    def finish(self) -> None:
-        """Return when everything is out."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class DirectOutput:
-    """Messages as they are, at once."""
+    """A context for one stream's messages, which go out as they are, at once. After ``most`` messages at the latest a
+    checkpoint is due; ``room`` is how many bytes of them may wait while more are read."""
 
     write: Write
     checkpoint: Callable[[Bookmark], None]
@@ -113,7 +87,7 @@ class Batches:
 
 @dataclass
 class BatchOutput:
-    """Records in files. Left by an error, nothing more is written.
+    """The same with records in files. Left by an error, nothing more is written.
 
     Raises what storage raises, ``StorageFullError`` for the local disk, ``SettingError`` and what ``say`` raises.
     """
@@ -137,10 +111,8 @@ class BatchOutput:
         return _ROOM
 
     def __enter__(self) -> Self:
-        try:
+        with on_spool():
             self._folder = self._ends.enter_context(Spools(None).make())
-        except OSError as error:
-            raise spool_error(error, Path(error.filename or "")) from error
         self._ends.callback(self._worker.close)
         return self
 
@@ -291,25 +263,14 @@ class Worker:
                 self._changed.notify_all()
 
 
-class Encoder(Protocol):
-    """Makes a file of records. Raises ``StorageFullError``, ``AccessDeniedError``, ``StorageUnavailableError``."""
-
-    def add(self, records: bytes | bytearray) -> None:
-        """Append records, a newline behind each."""
-        ...
-
-    def finish(self) -> None:
-        """Write what is left. The file is whole then."""
-        ...
-
-
-def encoder(config: BatchConfig, path: Path) -> Encoder:
+def encoder(config: BatchConfig, path: Path) -> LinesFile | ParquetFile:
     """What makes the file at ``path``, which is not there yet."""
     return ParquetFile(path, config.compression) if config.format == "parquet" else LinesFile(path, config.compression)
 
 
 class LinesFile:
-    """JSON lines: the records as they are, in one gzip member or as plain text."""
+    """JSON lines: the records as they are, in one gzip member or as plain text. Each method raises what the spool's
+    disk refuses."""
 
     def __init__(self, path: Path, compression: str) -> None:
         self._path = path
@@ -323,23 +284,16 @@ class LinesFile:
         if self._gzip is not None:
             self._write(self._gzip.flush())
         if self._file is not None:
-            self._guarded(self._file.close)
+            with on_spool(self._path):
+                self._file.close()
 
     def _write(self, data: bytes | bytearray) -> None:
-        def write() -> None:
+        with on_spool(self._path):
             if self._file is None:
                 self._file = self._path.open("xb", buffering=0)
             rest = memoryview(data)
             while rest:
                 rest = rest[self._file.write(rest) :]
-
-        self._guarded(write)
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except OSError as error:
-            raise spool_error(error, self._path) from error
 
 
 class ParquetFile:
@@ -358,11 +312,10 @@ class ParquetFile:
         from singerlake.arrow.parquet import UnlikeRecordsError, write_parquet
 
         try:
-            write_parquet(self._path, self._records, compression=self._compression)
+            with on_spool(self._path):
+                write_parquet(self._path, self._records, compression=self._compression)
         except UnlikeRecordsError as error:
             raise SettingError(
                 f"the records of a batch do not fit into columns of parquet: {error}",
                 hint="set the format of batch_config to jsonl",
             ) from error
-        except OSError as error:
-            raise spool_error(error, self._path) from error

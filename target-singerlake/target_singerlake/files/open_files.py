@@ -65,35 +65,30 @@ class _Member(NamedTuple):
     before: Future[None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewFiles:
-    """What each new file of a run gets: the run's id, the folder of its spool, an id of its own, the lake's id, and
-    whether the run is ``atomic``."""
-
-    run_id: str
-    folder: Path
-    ids: IdSource
-    lake_id: LakeId
-    atomic: bool = False
-
-
 class OpenFiles:
-    """All streams of a run. Lines of one stream make a member once they are ``member_bytes``. ``opened`` is called with
-    the stream of each new file. ``closed`` is called with every closed file, in the order of its stream's messages;
-    ``GrowingFile.ready`` tells when it is compressed. ``buffered`` is the bytes of all lines that wait."""
+    """All streams of a run. Lines of one stream make a member once they are ``member_bytes``. Each new file gets the
+    run's id, a spool in ``folder``, an id of its own and the lake's id; ``opened`` is called with its stream.
+    ``closed`` is called with every closed file, in the order of its stream's messages; ``GrowingFile.ready`` tells when
+    it is compressed. ``buffered`` is the bytes of all lines that wait."""
 
     def __init__(
         self,
         settings: Settings,
-        new: NewFiles,
         *,
+        run_id: str,
+        folder: Path,
+        ids: IdSource,
+        lake_id: LakeId,
         compressor: Compressor,
         states: HeldStates,
         opened: Callable[[str], None],
         closed: Callable[[GrowingFile], None],
     ) -> None:
         self._settings = settings
-        self._new = new
+        self._run_id = run_id
+        self._folder = folder
+        self._ids = ids
+        self._lake_id = lake_id
         self._compressor = compressor
         self._states = states
         self._opened = opened
@@ -207,7 +202,7 @@ class OpenFiles:
         """Turn the largest buffers into short members while too much waits, and wait where they and what is being
         compressed are too much together, beside a block of the input and its lines by stream."""
         most = self._settings.max_memory_bytes
-        room = most - min(len(self._streams) * _STREAM_BYTES, most // 3) - 2 * block_bytes - self._new.lake_id.waiting
+        room = most - min(len(self._streams) * _STREAM_BYTES, most // 3) - 2 * block_bytes - self._lake_id.waiting
         if self.buffered > room * (1 - _MOST):
             largest = max((stream.size for stream in self._open.values()), default=0)
             self._close_largest(room - min(max(_AT_ONCE * largest, room * _LEAST), room * _MOST))
@@ -244,22 +239,22 @@ class OpenFiles:
     def _open_file(self, stream: Stream, now: datetime, monotonic: float) -> GrowingFile:
         self._sequence += 1
         header = FileHeader(
-            id=timed_id(now, self._new.ids()),
+            id=timed_id(now, self._ids()),
             created=timestamp(now),
-            run=self._new.run_id,
+            run=self._run_id,
             seq=self._sequence,
-            atomic=self._new.atomic,
+            atomic=self._settings.atomic_run,
         )
         stream.file = GrowingFile(
             schema=stream.schema,
             header=header,
-            path=self._new.folder / header.id,
+            path=self._folder / header.id,
             epochs=[self._states.opened()],
             opened=monotonic,
             first_received=now,
             last_received=now,
             level=self._settings.compression_level,
-            lake_id=self._new.lake_id,
+            lake_id=self._lake_id,
         )
         self._open[stream.name] = stream
         self._bare.pop(stream.name, None)

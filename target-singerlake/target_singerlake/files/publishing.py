@@ -31,7 +31,7 @@ from singerlake.format.state.transactions import AddFiles
 from singerlake.interpreter.threads import Turns, waiting
 from singerlake.lake import Lake
 from singerlake.storage.port import Capabilities
-from singerlake.stores.atomic.commit_run import AtomicRun, Part, commit_run, require_atomic, require_room
+from singerlake.stores.atomic.commit_run import AtomicRun, RunShare, commit_run, require_atomic, require_room
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from target_singerlake.files.growing import GrowingFile
@@ -576,7 +576,7 @@ class AtomicPublisher(Publisher):
                 uploaded.result()
             states = commit_run(
                 AtomicRun(
-                    [self._part(name) for name in self._uploaded],
+                    [self._share(name) for name in self._uploaded],
                     Decisions(self._lake.storage, self._settings.tap_id),
                     run_id=self._run_id,
                     writer_id=self._writer_id,
@@ -598,12 +598,12 @@ class AtomicPublisher(Publisher):
         finally:
             self._wake()
 
-    def _part(self, name: str) -> Part:
+    def _share(self, name: str) -> RunShare:
         writer = self._channels[name].writer
         assert writer is not None
         files = self._uploaded[name]
         schemas = {file.version: schema for _, file, schema in files}
-        return Part(writer, tuple(file for _, file, _ in files), schemas, self._run(self._channels[name]))
+        return RunShare(writer, tuple(file for _, file, _ in files), schemas, self._run(self._channels[name]))
 
 
 def _require_store(lake: Lake, settings: Settings) -> None:

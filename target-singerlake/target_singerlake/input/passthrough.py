@@ -83,7 +83,7 @@ class RecordCheck:
             # A stream's name that msgspec cannot hold, such as one with a lone surrogate: json looks at its lines.
             return _refuse
 
-    def require_keys(self, record: dict[str, Any], number: int, *, stream: str | None = None) -> None:
+    def require_keys(self, record: dict[str, Any], number: int) -> None:
         """Raises ``MissingKeyPropertyError``."""
         missing = [name for name in self.key_properties if name not in record]
         if missing:
@@ -91,7 +91,7 @@ class RecordCheck:
                 "a record has no value for a key property",
                 hint="correct the stream's key_properties, or the tap",
                 line=number,
-                stream=stream or self.stream,
+                stream=self.stream,
                 missing=missing,
             )
 

@@ -36,7 +36,7 @@ _prepare = prepared.prepare
 
 def _the_first_alone(self: LogCommit, name: str, *, waiting: bool) -> dict[str, Brought] | None:
     """Decides once the first stream is prepared."""
-    first_alone = replace(self._run, parts=self._run.parts[:1])
+    first_alone = replace(self._run, shares=self._run.shares[:1])
     return _prepare_all(LogCommit(first_alone), name, waiting=waiting)
 
 
@@ -71,7 +71,7 @@ def _as_if_refused(self: Decisions, name: str) -> Decision:
     return there or aborted(name, at=START, writer="nobody", run=None)
 
 
-def _as_it_is(part: commit_run.Part, error: SingerlakeError) -> SingerlakeError:
+def _as_it_is(part: commit_run.RunShare, error: SingerlakeError) -> SingerlakeError:
     """What went wrong behind the decision, as if it had been before."""
     return error
 

@@ -18,7 +18,7 @@ from singerlake.format import layout
 from singerlake.format.decision import aborted
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import PrepareFiles, RecordRun
-from singerlake.stores.atomic.commit_run import _LOG_ATTEMPTS, Part
+from singerlake.stores.atomic.commit_run import _LOG_ATTEMPTS, RunShare
 from singerlake.stores.port import Loaded
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import Step
@@ -38,7 +38,7 @@ def runs(place: Place) -> Runs:
     return Runs(place)
 
 
-def prepare(part: Part, commit: str) -> PrepareFiles:
+def prepare(part: RunShare, commit: str) -> PrepareFiles:
     return PrepareFiles(commit=commit, files=part.files, schemas=part.schemas, run=part.run)
 
 
@@ -54,7 +54,7 @@ class Killed(BaseException):
     """Nothing behind this is done any more."""
 
 
-def begun() -> tuple[Place, Runs, list[Part]]:
+def begun() -> tuple[Place, Runs, list[RunShare]]:
     """A run that is about to commit to two streams; one of them has a file."""
     place = Place("log")
     runs = Runs(place)

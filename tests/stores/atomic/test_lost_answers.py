@@ -15,7 +15,7 @@ from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lock_file import LockSettings
 from singerlake.storage.port import Entry
-from singerlake.stores.atomic.commit_run import AtomicRun, Part, commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, RunShare, commit_run
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
@@ -75,7 +75,7 @@ class Lake:
         finally:
             self.storage.hook = hook
 
-    def _part(self, stream: str) -> Part:
+    def _part(self, stream: str) -> RunShare:
         writer = StreamWriter(
             place=self.place(stream),
             store=self.store(stream),
@@ -88,7 +88,7 @@ class Lake:
         upload = written_file(self.ids(), 2, run="r", seq=0)
         writer.upload([upload])
         run = Run(id="r", writer="w", started=timestamp(self.clock.now()))
-        return Part(writer, (upload.file,), {VERSION: SCHEMA}, run)
+        return RunShare(writer, (upload.file,), {VERSION: SCHEMA}, run)
 
 
 def reads_decision(step: Step) -> bool:

@@ -8,11 +8,11 @@ folder. Python's order of texts, by code point, is that of their UTF-8.
 
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, TypeVar
 
 from singerlake.clock import IdSource
 from singerlake.errors import MissingFileError, SingerlakeError, StorageUnavailableError
@@ -22,7 +22,7 @@ from singerlake.storage.lost_replies import Write, send_until_answered, send_unt
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
 from singerlake.storage.probe import Proved
-from singerlake.storage.stream_part import window
+from singerlake.storage.streams import joined, window
 
 Result = TypeVar("Result")
 
@@ -322,37 +322,21 @@ def _by_folders(pages: Pages, prefix: str, start_after: str, held: int) -> Itera
             yield each
 
 
-class _RangeStream(io.RawIOBase):
-    def __init__(self, read_range: Callable[[int, int], bytes], start: int, end: int | None) -> None:
-        self._read_range = read_range
-        self._at = start
-        self._end = end
-        self._over = False
-        self._block = memoryview(b"")
-        # The first range now: one that is missing is told when it is opened.
-        self._fetch()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(cast(bytearray, buffer)).cast("B")
-        if not self._block and not self._over:
-            self._fetch()
-        count = min(len(view), len(self._block))
-        view[:count] = self._block[:count]
-        self._block = self._block[count:]
-        return count
-
-    def _fetch(self) -> None:
-        wanted = RANGE_BYTES if self._end is None else max(0, min(RANGE_BYTES, self._end - self._at))
-        data = self._read_range(self._at, wanted)
-        self._at += len(data)
-        self._over = len(data) < wanted or wanted == 0
-        self._block = memoryview(data)
-
-
 def open_ranges(read_range: Callable[[int, int], bytes], start: int, end: int | None) -> BinaryIO:
-    """The bytes [start, end) of an object, None: to its end. ``read_range`` takes where to begin and how many bytes,
-    and gives fewer only at the end of the object. Raises what it raises."""
-    return cast(BinaryIO, io.BufferedReader(_RangeStream(read_range, start, end), 1 << 20))
+    """The bytes [start, end) of an object, None: to its end, by one range after the other: nothing has to be resumed
+    where a connection breaks. ``read_range`` takes where to begin and how many bytes, and gives fewer only at the end
+    of the object. Raises what it raises."""
+    at, over = start, False
+
+    def following() -> bytes:
+        nonlocal at, over
+        if over:
+            return b""
+        wanted = RANGE_BYTES if end is None else max(0, min(RANGE_BYTES, end - at))
+        data = read_range(at, wanted)
+        at += len(data)
+        over = len(data) < wanted or wanted == 0
+        return data
+
+    # The first range now: one that is missing is told when it is opened.
+    return joined(chain((following(),), iter(following, b"")))

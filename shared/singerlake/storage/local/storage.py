@@ -47,7 +47,7 @@ from singerlake.storage.local.files import (
 )
 from singerlake.storage.local.places import Places, opened, read_part, read_whole
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
-from singerlake.storage.stream_part import window
+from singerlake.storage.streams import window
 
 ABANDONED_AFTER = timedelta(days=1)
 """Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""

@@ -30,7 +30,7 @@ from singerlake.format.state.prepared import brought
 from singerlake.format.state.transactions import CommitFiles, PrepareFiles, Transaction
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.together import CommittedTogether, RefusedShare, Share, TogetherStore
-from singerlake.stores.commit import ATTEMPTS, between_tries, commit_transaction
+from singerlake.stores.commit import ATTEMPTS, between_tries, commit_transaction, state_lost
 from singerlake.stores.port import Loaded, ManifestStore, Outdated
 from singerlake.stores.writer import StreamWriter
 from singerlake.work.bounded_map import for_each
@@ -39,7 +39,7 @@ _LOG_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RunShare:
     """What a run brings to one stream: uploaded files, in their order, and the schemas of their versions."""
 
     writer: StreamWriter
@@ -53,7 +53,7 @@ class AtomicRun:
     """A run whose files are uploaded, and which is to be committed. ``pool`` works on several streams at a time where
     storage is far; None: one after the other."""
 
-    parts: Sequence[Part]
+    shares: Sequence[RunShare]
     decisions: Decisions
     _: KW_ONLY
     run_id: str
@@ -64,11 +64,11 @@ class AtomicRun:
 
     def __post_init__(self) -> None:
         # In one order for everybody: of two runs that wait for each other's streams, one always goes on.
-        object.__setattr__(self, "parts", sorted(self.parts, key=lambda part: part.writer.stream))
+        object.__setattr__(self, "shares", sorted(self.shares, key=lambda share: share.writer.stream))
 
     def new_name(self) -> str:
         """A name for its commit, greater than those that its streams have."""
-        settled = (part.writer.loaded.manifest.settled for part in self.parts)
+        settled = (share.writer.loaded.manifest.settled for share in self.shares)
         before = [name for name in settled if name is not msgspec.UNSET]
         return commit_name(self.clock.now(), self.ids(), after=before)
 
@@ -101,27 +101,27 @@ def require_room(store: ManifestStore, streams: int, *, tap: str) -> None:
         )
 
 
-def require_one_way(parts: Sequence[Part]) -> None:
+def require_one_way(shares: Sequence[RunShare]) -> None:
     """Raise ``SettingError`` where the streams of a run cannot all be committed together."""
     kinds: dict[str, str] = {}
-    for part in parts:
-        require_atomic(part.writer.store, tap=part.writer.tap, stream=part.writer.stream)
-        kinds.setdefault(part.writer.store.kind, part.writer.stream)
+    for share in shares:
+        require_atomic(share.writer.store, tap=share.writer.tap, stream=share.writer.stream)
+        kinds.setdefault(share.writer.store.kind, share.writer.stream)
     if len(kinds) > 1:
         where = ", ".join(f"{stream!r} is in {kind}" for kind, stream in kinds.items())
         raise SettingError(
             f"atomic_run needs all streams of a run in one manifest store, and {where}",
             hint="move all streams to one with 'singerlake store migrate', then run again; nothing of this run is "
             "visible",
-            tap=parts[0].writer.tap,
+            tap=shares[0].writer.tap,
         )
-    if parts:
-        require_room(parts[0].writer.store, len(parts), tap=parts[0].writer.tap)
+    if shares:
+        require_room(shares[0].writer.store, len(shares), tap=shares[0].writer.tap)
 
 
-def refused(part: Part, conflict: Conflict) -> SingerlakeError:
+def refused(share: RunShare, conflict: Conflict) -> SingerlakeError:
     """Why a run that does not fit one of its streams ends: ``StreamClosedError`` or ``CommitRefusedError``."""
-    where = {"tap": part.writer.tap, "stream": part.writer.stream}
+    where = {"tap": share.writer.tap, "stream": share.writer.stream}
     if conflict.successor is not None:
         return StreamClosedError(
             f"this stream moves to the manifest store {conflict.successor!r}",
@@ -139,21 +139,16 @@ def catch_up(writer: StreamWriter) -> None:
     """Have a writer know the newest state. Raises ``UnknownOutcomeError`` where there is none any more."""
     newest = writer.store.catch_up(writer.loaded)
     if newest is None:
-        raise UnknownOutcomeError(
-            "the stream's state disappeared while an atomic run was being committed",
-            hint="run 'singerlake rebuild', then run again; no file was deleted",
-            tap=writer.tap,
-            stream=writer.stream,
-        )
+        raise state_lost("an atomic run was being committed", tap=writer.tap, stream=writer.stream)
     writer.accept(newest)
 
 
-def not_shown(part: Part, error: SingerlakeError) -> UnknownOutcomeError:
+def not_shown(share: RunShare, error: SingerlakeError) -> UnknownOutcomeError:
     """What is raised where a run took place, and ``error`` kept its streams' readers from being told."""
     return UnknownOutcomeError(
         f"an atomic run is in the lake, and its streams could not be read or published afterwards: {error.message}",
         hint="; ".join(filter(None, (error.hint, "its STATE was held back, so its data will be sent again"))),
-        **{**error.context, "tap": part.writer.tap},
+        **{**error.context, "tap": share.writer.tap},
     )
 
 
@@ -164,15 +159,15 @@ def commit_run(run: AtomicRun) -> dict[str, Manifest]:
     ``TooManyConflictsError``, ``MissingFileError`` and what storage raises: nothing is visible then, but after
     ``UnknownOutcomeError`` it may be.
     """
-    require_one_way(run.parts)
-    if not run.parts:
+    require_one_way(run.shares)
+    if not run.shares:
         return {}
-    together = run.parts[0].writer.store.abilities.together
+    together = run.shares[0].writer.store.abilities.together
     return (DatabaseCommit(run) if together else LogCommit(run)).commit()
 
 
 class LogCommit:
-    """Commits one run to all its streams, each with a log of its own. The run has a part at least."""
+    """Commits one run to all its streams, each with a log of its own. The run has a share at least."""
 
     def __init__(self, run: AtomicRun) -> None:
         self._run = run
@@ -185,13 +180,13 @@ class LogCommit:
                 try:
                     return self._settle(decision)
                 except SingerlakeError as error:
-                    raise not_shown(self._run.parts[0], error) from error
-            for part in self._run.parts:
-                catch_up(part.writer)
+                    raise not_shown(self._run.shares[0], error) from error
+            for share in self._run.shares:
+                catch_up(share.writer)
         raise TooManyConflictsError(
             f"other atomic runs came first {_LOG_ATTEMPTS} times in a row",
             hint="run again, with fewer writers on these streams",
-            tap=self._run.parts[0].writer.tap,
+            tap=self._run.shares[0].writer.tap,
         )
 
     def _attempt(self, *, waiting: bool) -> Decision:
@@ -202,8 +197,8 @@ class LogCommit:
             streams = self._prepare(name, waiting=waiting)
             if streams is None:
                 return self._run.decisions.decide(self._against(name))
-            for part in self._run.parts:
-                part.writer.confirm(part.files)
+            for share in self._run.shares:
+                share.writer.confirm(share.files)
             return self._run.decisions.decide(self._run.committed(name, streams))
         except BaseException as error:
             decision = self._given_up(name)
@@ -215,10 +210,10 @@ class LogCommit:
         """What the run brings to each stream, once it is in all their logs; None where another run is in the way."""
         prepared: dict[str, Loaded | None] = {}
 
-        def prepare(part: Part) -> None:
-            prepared[part.writer.stream] = self._prepared(part, name, waiting=waiting)
+        def prepare(share: RunShare) -> None:
+            prepared[share.writer.stream] = self._prepared(share, name, waiting=waiting)
 
-        for_each(self._run.parts, prepare, None if waiting else self._run.pool)
+        for_each(self._run.shares, prepare, None if waiting else self._run.pool)
         streams: dict[str, Brought] = {}
         for stream, loaded in prepared.items():
             if loaded is None:
@@ -227,9 +222,9 @@ class LogCommit:
                 streams[stream] = new
         return streams
 
-    def _prepared(self, part: Part, name: str, *, waiting: bool) -> Loaded | None:
-        writer = part.writer
-        change = PrepareFiles(commit=name, files=part.files, schemas=part.schemas, run=part.run)
+    def _prepared(self, share: RunShare, name: str, *, waiting: bool) -> Loaded | None:
+        writer = share.writer
+        change = PrepareFiles(commit=name, files=share.files, schemas=share.schemas, run=share.run)
         while True:
             transaction = Transaction(id=self._run.ids(), at=timestamp(self._run.clock.now()), change=change)
             outcome = commit_transaction(writer.store, writer.loaded, transaction, clock=self._run.clock)
@@ -238,32 +233,32 @@ class LogCommit:
                 return outcome
             assert isinstance(outcome, Conflict)
             if outcome.undecided is None:
-                self._refuse(part, outcome, name)
+                self._refuse(share, outcome, name)
                 return None
             if not waiting:
                 return None
             self._run.decisions.await_or_abort(outcome.undecided, writer=self._run.writer_id, clock=self._run.clock)
             catch_up(writer)
 
-    def _refuse(self, part: Part, conflict: Conflict, name: str) -> None:
+    def _refuse(self, share: RunShare, conflict: Conflict, name: str) -> None:
         """Raise why the run does not fit a stream, unless it only needs another name: a greater commit is there."""
-        writer = part.writer
+        writer = share.writer
         catch_up(writer)
         manifest = writer.loaded.manifest
         if manifest.settled is not msgspec.UNSET and manifest.settled >= name:
             return
-        raise refused(part, conflict)
+        raise refused(share, conflict)
 
     def _settle(self, decision: Decision) -> dict[str, Manifest]:
         """The states with the run in them, and logs that say so without a look at the decision."""
 
-        def settle(part: Part) -> None:
-            catch_up(part.writer)
-            part.writer.store.publish(part.writer.loaded, run_ended=True)
+        def settle(share: RunShare) -> None:
+            catch_up(share.writer)
+            share.writer.store.publish(share.writer.loaded, run_ended=True)
 
-        for_each(self._run.parts, settle, self._run.pool)
+        for_each(self._run.shares, settle, self._run.pool)
         self._run.decisions.say_shown(decision.id)
-        return {part.writer.stream: part.writer.loaded.manifest for part in self._run.parts}
+        return {share.writer.stream: share.writer.loaded.manifest for share in self._run.shares}
 
     def _against(self, name: str) -> Decision:
         return aborted(name, at=self._run.clock.now(), writer=self._run.writer_id, run=self._run.run_id)
@@ -277,16 +272,16 @@ class LogCommit:
 
 
 class DatabaseCommit:
-    """Commits one run to all its streams, which one database keeps. The run has a part at least."""
+    """Commits one run to all its streams, which one database keeps. The run has a share at least."""
 
     def __init__(self, run: AtomicRun) -> None:
         self._run = run
 
     def commit(self) -> dict[str, Manifest]:
         """As ``commit_run``."""
-        for part in self._run.parts:
-            part.writer.open()
-            part.writer.confirm(part.files)
+        for share in self._run.shares:
+            share.writer.open()
+            share.writer.confirm(share.files)
         backoff = between_tries(self._run.clock)
         for _ in range(ATTEMPTS):
             outcome = self._attempt()
@@ -295,14 +290,14 @@ class DatabaseCommit:
             before = self._positions()
             if isinstance(outcome, Outdated):
                 backoff.wait()
-            for part in self._run.parts:
-                catch_up(part.writer)
+            for share in self._run.shares:
+                catch_up(share.writer)
             if isinstance(outcome, RefusedShare) and self._positions() == before:
-                raise refused(next(p for p in self._run.parts if p.writer.stream == outcome.stream), outcome.conflict)
+                raise refused(next(p for p in self._run.shares if p.writer.stream == outcome.stream), outcome.conflict)
         raise TooManyConflictsError(
             f"other writers came first {ATTEMPTS} times in a row",
             hint="run again, with fewer writers on these streams",
-            tap=self._run.parts[0].writer.tap,
+            tap=self._run.shares[0].writer.tap,
         )
 
     def _attempt(self) -> CommittedTogether | Outdated | RefusedShare:
@@ -314,42 +309,42 @@ class DatabaseCommit:
 
         shares = [
             Share(
-                part.writer.stream,
-                part.writer.store,
-                part.writer.loaded,
+                share.writer.stream,
+                share.writer.store,
+                share.writer.loaded,
                 Transaction(
                     id=self._run.ids(),
                     at=at,
-                    change=CommitFiles(commit=name, files=part.files, schemas=part.schemas, run=part.run),
+                    change=CommitFiles(commit=name, files=share.files, schemas=share.schemas, run=share.run),
                 ),
             )
-            for part in self._run.parts
+            for share in self._run.shares
         ]
-        return _together(self._run.parts[0]).commit_together(name, shares, decide)
+        return _together(self._run.shares[0]).commit_together(name, shares, decide)
 
     def _shown(self, committed: CommittedTogether) -> dict[str, Manifest]:
         """The states with the run in them, once those who have the lake alone see it in all of its streams."""
         name = committed.decision.id
-        for part, loaded in zip(self._run.parts, committed.states, strict=True):
-            part.writer.accept(loaded)
+        for share, loaded in zip(self._run.shares, committed.states, strict=True):
+            share.writer.accept(loaded)
         try:
             self._run.decisions.decide(committed.decision)
-            for part in self._run.parts:
-                _together(part).completion.done(name)
-            for_each(self._run.parts, _publish, self._run.pool)
+            for share in self._run.shares:
+                _together(share).completion.done(name)
+            for_each(self._run.shares, _publish, self._run.pool)
         except SingerlakeError as error:
-            raise not_shown(self._run.parts[0], error) from error
+            raise not_shown(self._run.shares[0], error) from error
         self._run.decisions.say_shown(name)
-        return {part.writer.stream: part.writer.loaded.manifest for part in self._run.parts}
+        return {share.writer.stream: share.writer.loaded.manifest for share in self._run.shares}
 
     def _positions(self) -> list[object]:
-        return [part.writer.loaded.manifest.transaction for part in self._run.parts]
+        return [share.writer.loaded.manifest.transaction for share in self._run.shares]
 
 
-def _publish(part: Part) -> None:
-    part.writer.store.publish(part.writer.loaded, run_ended=True)
+def _publish(share: RunShare) -> None:
+    share.writer.store.publish(share.writer.loaded, run_ended=True)
 
 
-def _together(part: Part) -> TogetherStore:
+def _together(share: RunShare) -> TogetherStore:
     # Which ``require_one_way`` has found out.
-    return cast(TogetherStore, part.writer.store)
+    return cast(TogetherStore, share.writer.store)

@@ -24,7 +24,13 @@ from singerlake.aws import errors as aws_errors
 from singerlake.aws.session import in_session, region_for
 from singerlake.aws.settings import KEYS, S3Settings
 from singerlake.clock import Clock
-from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
+from singerlake.errors import (
+    AccessDeniedError,
+    CorruptObjectError,
+    SettingError,
+    SingerlakeError,
+    StorageUnavailableError,
+)
 from singerlake.storage.checks import check_endpoint
 from singerlake.storage.failures import masked, without_answer
 from singerlake.storage.lost_replies import DriverErrors, Meaning, Write, send_until_answered, send_until_known
@@ -360,6 +366,17 @@ def _believe(http_response: Any, **_: Any) -> None:
     kind = http_response.headers.get("content-type", "")
     if http_response.status_code < 300 and not kind.startswith("application/x-amz-json"):
         raise NotDynamoDBError
+
+
+def foreign(table: DynamoTable, item: Item, **more: object) -> CorruptObjectError:
+    """For an item that does not have what it should."""
+    return CorruptObjectError(
+        "an item of the DynamoDB table is not one that a Singerlake wrote",
+        hint="restore it; nothing was changed",
+        dynamodb_table=table.name,
+        table_id=item[HASH]["S"],
+        **more,
+    )
 
 
 def _no_look() -> None:

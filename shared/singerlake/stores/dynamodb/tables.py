@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from singerlake.clock import Backoff
-from singerlake.errors import AccessDeniedError, CorruptObjectError, SettingError, StorageUnavailableError
+from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError
 from singerlake.format import layout
-from singerlake.stores.dynamodb.client import FREE, HASH, RANGE, DynamoTable, Item, check, equal, key_of, put
+from singerlake.stores.dynamodb.client import FREE, HASH, RANGE, DynamoTable, Item, check, equal, foreign, key_of, put
 
 _KEYS = [{"AttributeName": HASH, "KeyType": "HASH"}, {"AttributeName": RANGE, "KeyType": "RANGE"}]
 _TYPES = [{"AttributeName": HASH, "AttributeType": "S"}, {"AttributeName": RANGE, "AttributeType": "N"}]
@@ -111,12 +111,7 @@ class DynamoMarks:
             return None
         mark = item.get(_MARK, {}).get("S")
         if mark is None:
-            raise CorruptObjectError(
-                "an item of the DynamoDB table is not one that a Singerlake wrote",
-                hint="restore it; nothing was changed",
-                dynamodb_table=self._table.name,
-                table_id=key["table_id"]["S"],
-            )
+            raise foreign(self._table, key)
         return mark
 
     def swap(self, table: str, before: str | None, after: str) -> bool:

@@ -39,7 +39,7 @@ from singerlake.format.state.transactions import (
     as_written,
 )
 from singerlake.storage import port
-from singerlake.stores.commit import is_done
+from singerlake.stores.commit import is_done, state_lost
 from singerlake.stores.merge.entries import Entries, EntryWriter
 from singerlake.stores.merge.log import KIND, SettleLog
 from singerlake.stores.merge.records import SettledStore
@@ -163,11 +163,7 @@ class MergeStore:
         if pending.id not in outcomes and self._from(base).manifest.closed is None and self._is_due(pending.id):
             state = self.catch_up(base)
         if state is None:
-            raise UnknownOutcomeError(
-                "the stream's state disappeared while a transaction waited for its place",
-                hint="run 'singerlake rebuild', then run again; no file was deleted",
-                **self._where,
-            )
+            raise state_lost("a transaction waited for its place", **self._where)
         if pending.id in outcomes:
             return outcomes[pending.id] or state
         if state.manifest.closed is not None:

@@ -21,7 +21,7 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, Transaction
-from singerlake.stores.commit import Commit, is_done, submit_transaction
+from singerlake.stores.commit import Commit, is_done, state_lost, submit_transaction
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, Trimmed
 from singerlake.stores.queued.message import (
@@ -257,12 +257,7 @@ class QueuedStore:
         if waiting.given_up is not None:
             fresh = self._inner.catch_up(base)
             if fresh is None:
-                raise UnknownOutcomeError(
-                    "the stream's state disappeared while a transaction was in a queue",
-                    hint="run 'singerlake rebuild', then run again; no file was deleted",
-                    tap=self._place.tap,
-                    stream=self._place.stream,
-                )
+                raise state_lost("a transaction was in a queue", tap=self._place.tap, stream=self._place.stream)
             state = fresh
             if is_done(state.manifest, waiting.transaction.change):
                 return state
