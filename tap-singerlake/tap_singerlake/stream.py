@@ -27,8 +27,7 @@ from tap_singerlake.catalog.columns import replayed, shown, unknown
 from tap_singerlake.conversion import Conversion, Mapped, Passthrough, Sequenced, register
 from tap_singerlake.extent import Extent, bookmark_in
 from tap_singerlake.files import Destination, FileCopies, Noting
-from tap_singerlake.reader import MessageBlock, Reader, size_of
-from tap_singerlake.replay import Replay
+from tap_singerlake.replay import MessageBlock, Reader, Replay, size_of
 
 
 class ReplayedStream(Stream):

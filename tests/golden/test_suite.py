@@ -26,7 +26,7 @@ from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 from singerlake.upkeep.verify.verify import verify_stream
 from tap_singerlake.extent import start_offset
-from tap_singerlake.reader import MessageBlock, Reader
+from tap_singerlake.replay import MessageBlock, Reader
 from tests.golden.cases import EXPECTED, READABLE, REFUSED, SUITE, having
 
 LARGEST = 1 << 20

@@ -18,7 +18,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.reading import verified
 from singerlake.singer_file import Block
-from tap_singerlake.reader import FileEnd, MessageBlock, Reader, SchemaLine
+from tap_singerlake.replay import FileEnd, MessageBlock, Reader, SchemaLine
 from tests.lakes import build_stream, record_line
 from tests.storage.memory import MemoryStorage, Step
 from tests.tap.runs import V1, V2

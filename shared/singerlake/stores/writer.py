@@ -33,10 +33,9 @@ from singerlake.format.state.transactions import AddFiles, Change, Rebase, Recor
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.port import Storage
 from singerlake.stores.commit import Commit, await_settled, commit_once, refuse_missing, submit_transaction
-from singerlake.stores.history import no_history, refuse_other_lake, stream_closed, too_old
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore, Outdated
-from singerlake.stores.publish import published
+from singerlake.stores.publish import no_history, published, refuse_other_lake, stream_closed, too_old
 from singerlake.work.bounded_map import BoundedMap
 
 _MOVES = 3

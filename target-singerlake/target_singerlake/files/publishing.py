@@ -71,11 +71,105 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class KnownStream:
-    """A stream without messages that is known now. ``manifest`` is its state, where it had to be looked at."""
+    """A stream without messages that is known now, and when its SCHEMA came."""
 
-    stream: str
     epochs: Sequence[int]
-    manifest: Manifest | None
+
+
+@dataclass
+class Channel:
+    """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
+    next, those that were ``taken`` for the commit under way, and the commits whose place in the log is not settled yet.
+    ``announced`` are the versions that the catalogue was told of, the newest one last, ``announced_at`` is the end of
+    the stream when it was. ``table_version`` and ``activated`` are those of the files that were taken so far."""
+
+    name: str
+    writer: StreamWriter | None = None
+    last: Future[None] | None = None
+    ready: deque[GrowingFile] = field(default_factory=deque)
+    taken: list[GrowingFile] = field(default_factory=list)
+    unsettled: deque[tuple[Receipt, list[GrowingFile]]] = field(default_factory=deque)
+    settling: Future[None] | None = None
+    look_again: float = 0.0
+    announced: dict[str, SchemaVersion] = field(default_factory=dict)
+    announced_at: int = 0
+    recorded: str = ""
+    table_version: int | None = None
+    activated: int | None = None
+
+    def uploads(self, writer: StreamWriter, taken: list[GrowingFile]) -> Iterator[Upload | None]:
+        """The first of ``ready``, once it is whole, and those of the same schema after it that are whole when they are
+        asked for; None where none is. ``taken`` gets each."""
+        while len(taken) < FILES_AT_ONCE:
+            following = self.ready[0] if self.ready else None
+            if following is None or (taken and not following.is_whole):
+                yield None
+                continue
+            if taken and following.schema.content != taken[0].schema.content:
+                return
+            with waiting():
+                rows = following.finish()
+            taken.append(self._take())
+            yield _upload(writer, self.name, following, rows)
+
+    def _take(self) -> GrowingFile:
+        growing = self.ready.popleft()
+        self.table_version = self.table_version if growing.table_version is None else growing.table_version
+        self.activated = self.activated if growing.activated is None else growing.activated
+        return growing
+
+
+def _upload(writer: StreamWriter, stream: str, growing: GrowingFile, rows: tuple[Attached, ...]) -> Upload:
+    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFileError``."""
+    spool, content = growing.spool, growing.schema.content
+    if spool is None or spool.messages != growing.messages:
+        raise BrokenFileError(
+            "a file in the spool lacks messages that were read for it",
+            hint="it was not committed; run again, and report this",
+            stream=stream,
+            id=growing.header.id,
+        )
+    version = writer.version_of(content.schema)
+    path = file_path(stream, version, growing.first, growing.last, growing.header.id)
+    first, last = timestamp(growing.first), timestamp(growing.last)
+    file = spool.describe(path=path, version=version, first=first, last=last, attached=rows)
+    return Upload(spool.path, file, content)
+
+
+class Looks:
+    """Readers of some manifest stores see a commit only once ``manifest.json`` shows it, and the next commit, which
+    brings it up, may be hours away. So a stream is looked after ``age`` seconds behind its last commit, and once more
+    where the storage's clock is ahead. Threads may share it."""
+
+    def __init__(self, clock: Clock, age: float) -> None:
+        self._clock = clock
+        self._age = age
+        self._noting = threading.Lock()
+        self._coming: dict[str, list[float]] = {}
+        self.next = math.inf
+        """When the next look is due, on the monotonic clock."""
+
+    def committed(self, stream: str) -> None:
+        """Something was committed to a stream just now."""
+        now = self._clock.monotonic()
+        with self._noting:
+            self._coming[stream] = [now + self._age, now + 2 * self._age]
+            self.next = min(self.next, now + self._age)
+
+    def due(self) -> list[str]:
+        """The streams to look after now; each look is given once."""
+        now = self._clock.monotonic()
+        if now < self.next:
+            return []
+        with self._noting:
+            streams = [stream for stream, looks in self._coming.items() if looks[0] <= now]
+            for stream in streams:
+                if len(self._coming[stream]) > 1:
+                    del self._coming[stream][0]
+                else:
+                    del self._coming[stream]
+            self.next = min((looks[0] for looks in self._coming.values()), default=math.inf)
+        return streams
 
 
 class Publisher:
@@ -357,11 +451,9 @@ class Publisher:
         )
 
     def _keep(self, channel: Channel, *, schema: Schema, epoch: int) -> None:
-        manifest = None
         if channel.name not in self._known_streams():
-            manifest = self._writer(channel).keep_schema(schema.content, self._run_id)
-            self._note(channel, manifest)
-        self._outcomes.put(KnownStream(channel.name, (epoch,), manifest))
+            self._note(channel, self._writer(channel).keep_schema(schema.content, self._run_id))
+        self._outcomes.put(KnownStream((epoch,)))
 
     def _known_streams(self) -> frozenset[str]:
         """Streams that had a version when this run first asked: of the others each is looked at."""
@@ -400,123 +492,6 @@ class Publisher:
             with self._noting:
                 manifests, self._to_announce = list(self._to_announce.values()), {}
             self._lake.announce(*manifests)
-
-
-def _remove_spools(files: Sequence[GrowingFile]) -> None:
-    for growing in files:
-        if growing.spool is not None:
-            growing.spool.path.unlink(missing_ok=True)
-
-
-def may_ask_the_disk_alone(lake: Lake, settings: Settings) -> bool:
-    """Whether commits wait for nothing but a local disk, as far as it is known before the first stream is opened."""
-    on_the_lake = (settings.manifest_store or DEFAULT_STORE) in ON_THE_LAKE
-    return lake.storage.near and on_the_lake and settings.queue is None
-
-
-def _is_behind(channel: Channel, manifest: Manifest) -> bool:
-    """Whether the catalogue may say another schema than that of the newest version: another one was committed after it
-    was told, by this run or by others."""
-    said = next(reversed(channel.announced), None)
-    if said is not None and channel.announced[said] != manifest.schemas.get(said):
-        return True
-    return any(file.version != said for file in manifest.files_from(channel.announced_at))
-
-
-@dataclass
-class Channel:
-    """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
-    next, those that were ``taken`` for the commit under way, and the commits whose place in the log is not settled yet.
-    ``announced`` are the versions that the catalogue was told of, the newest one last, ``announced_at`` is the end of
-    the stream when it was. ``table_version`` and ``activated`` are those of the files that were taken so far."""
-
-    name: str
-    writer: StreamWriter | None = None
-    last: Future[None] | None = None
-    ready: deque[GrowingFile] = field(default_factory=deque)
-    taken: list[GrowingFile] = field(default_factory=list)
-    unsettled: deque[tuple[Receipt, list[GrowingFile]]] = field(default_factory=deque)
-    settling: Future[None] | None = None
-    look_again: float = 0.0
-    announced: dict[str, SchemaVersion] = field(default_factory=dict)
-    announced_at: int = 0
-    recorded: str = ""
-    table_version: int | None = None
-    activated: int | None = None
-
-    def uploads(self, writer: StreamWriter, taken: list[GrowingFile]) -> Iterator[Upload | None]:
-        """The first of ``ready``, once it is whole, and those of the same schema after it that are whole when they are
-        asked for; None where none is. ``taken`` gets each."""
-        while len(taken) < FILES_AT_ONCE:
-            following = self.ready[0] if self.ready else None
-            if following is None or (taken and not following.is_whole):
-                yield None
-                continue
-            if taken and following.schema.content != taken[0].schema.content:
-                return
-            with waiting():
-                rows = following.finish()
-            taken.append(self._take())
-            yield _upload(writer, self.name, following, rows)
-
-    def _take(self) -> GrowingFile:
-        growing = self.ready.popleft()
-        self.table_version = self.table_version if growing.table_version is None else growing.table_version
-        self.activated = self.activated if growing.activated is None else growing.activated
-        return growing
-
-
-def _upload(writer: StreamWriter, stream: str, growing: GrowingFile, rows: tuple[Attached, ...]) -> Upload:
-    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFileError``."""
-    spool, content = growing.spool, growing.schema.content
-    if spool is None or spool.messages != growing.messages:
-        raise BrokenFileError(
-            "a file in the spool lacks messages that were read for it",
-            hint="it was not committed; run again, and report this",
-            stream=stream,
-            id=growing.header.id,
-        )
-    version = writer.version_of(content.schema)
-    path = file_path(stream, version, growing.first, growing.last, growing.header.id)
-    first, last = timestamp(growing.first), timestamp(growing.last)
-    file = spool.describe(path=path, version=version, first=first, last=last, attached=rows)
-    return Upload(spool.path, file, content)
-
-
-class Looks:
-    """Readers of some manifest stores see a commit only once ``manifest.json`` shows it, and the next commit, which
-    brings it up, may be hours away. So a stream is looked after ``age`` seconds behind its last commit, and once more
-    where the storage's clock is ahead. Threads may share it."""
-
-    def __init__(self, clock: Clock, age: float) -> None:
-        self._clock = clock
-        self._age = age
-        self._noting = threading.Lock()
-        self._coming: dict[str, list[float]] = {}
-        self.next = math.inf
-        """When the next look is due, on the monotonic clock."""
-
-    def committed(self, stream: str) -> None:
-        """Something was committed to a stream just now."""
-        now = self._clock.monotonic()
-        with self._noting:
-            self._coming[stream] = [now + self._age, now + 2 * self._age]
-            self.next = min(self.next, now + self._age)
-
-    def due(self) -> list[str]:
-        """The streams to look after now; each look is given once."""
-        now = self._clock.monotonic()
-        if now < self.next:
-            return []
-        with self._noting:
-            streams = [stream for stream, looks in self._coming.items() if looks[0] <= now]
-            for stream in streams:
-                if len(self._coming[stream]) > 1:
-                    del self._coming[stream][0]
-                else:
-                    del self._coming[stream]
-            self.next = min((looks[0] for looks in self._coming.values()), default=math.inf)
-        return streams
 
 
 class AtomicPublisher(Publisher):
@@ -621,3 +596,24 @@ def _require_store(lake: Lake, settings: Settings) -> None:
         f"atomic_run needs a manifest store that commits several streams together, and this lake's is {kind}",
         hint="unset atomic_run, or move the lake with 'singerlake store migrate LAKE --to log'",
     )
+
+
+def _remove_spools(files: Sequence[GrowingFile]) -> None:
+    for growing in files:
+        if growing.spool is not None:
+            growing.spool.path.unlink(missing_ok=True)
+
+
+def may_ask_the_disk_alone(lake: Lake, settings: Settings) -> bool:
+    """Whether commits wait for nothing but a local disk, as far as it is known before the first stream is opened."""
+    on_the_lake = (settings.manifest_store or DEFAULT_STORE) in ON_THE_LAKE
+    return lake.storage.near and on_the_lake and settings.queue is None
+
+
+def _is_behind(channel: Channel, manifest: Manifest) -> bool:
+    """Whether the catalogue may say another schema than that of the newest version: another one was committed after it
+    was told, by this run or by others."""
+    said = next(reversed(channel.announced), None)
+    if said is not None and channel.announced[said] != manifest.schemas.get(said):
+        return True
+    return any(file.version != said for file in manifest.files_from(channel.announced_at))

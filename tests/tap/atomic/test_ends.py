@@ -15,7 +15,7 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.selection import Slice
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
-from tap_singerlake.reader import FileEnd, MessageBlock, Reader, SchemaLine
+from tap_singerlake.replay import FileEnd, MessageBlock, Reader, SchemaLine
 from tests.atomic.lakes import SCHEMA, numbers
 from tests.everywhere.erasing import erase, vacuum
 from tests.lakes import build_stream

@@ -11,7 +11,7 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
 from singerlake.reading import read_slice, read_slice_by_members
-from tap_singerlake.reader import FileEnd, MessageBlock, Reader
+from tap_singerlake.replay import FileEnd, MessageBlock, Reader
 from tests.everywhere.erasing import erase, holes_of, ids_in, vacuum
 from tests.lakes import activate_version_line, build_stream
 from tests.storage.memory import MemoryStorage
