@@ -119,8 +119,6 @@ class Ingest:
         self._validators = Validators() if settings.validate_records else None
         self._signal: int | None = None
         self._counts: Counter[str] = Counter()
-        self._now = clock.now()
-        self._monotonic = clock.monotonic()
 
     def stop(self, signal_number: int) -> None:
         """Ask the run to commit what is whole and end. Called from a signal handler: only a flag is set."""
@@ -201,19 +199,18 @@ class Ingest:
         self._compressor.check()
         if self._attaching:
             self._attaching.check()
-        self._monotonic = self._clock.monotonic()
+        monotonic = self._streams.monotonic = self._clock.monotonic()
         age = self._settings.max_file_age_seconds
         if age:
-            self._streams.close_older(self._monotonic - age)
+            self._streams.close_older(monotonic - age)
         self._take_outcomes()
         while self._publisher.backlog > PENDING_FILES:
             self._take_outcomes(_WAIT)
             self._progress.tick(self._clock.monotonic())
-        self._progress.tick(self._monotonic)
+        self._progress.tick(monotonic)
 
     def _feed(self, block: Block) -> None:
-        self._now = self._clock.now()
-        self._monotonic = self._clock.monotonic()
+        self._streams.now, self._streams.monotonic = self._clock.now(), self._clock.monotonic()
         self._progress.read(len(block))
         self._take(self._decoder.messages(block, self._decoder.next_number))
         self._streams.keep_within_memory(len(block))
@@ -235,8 +232,7 @@ class Ingest:
         if self._attaching and records.stream in self._attaching:
             self._with_files(self._attaching, records)
             return
-        count = records.count
-        self._streams.add(records.stream, records.data, count, count, records.times, self._now, self._monotonic)
+        self._streams.add(records.stream, records.data, records.count, records.times)
         self._progress.records(records.stream, records.count)
         self._counts["RECORD"] += records.count
 
@@ -245,7 +241,7 @@ class Ingest:
         out: it may have millions. So is what comes behind it in the input, since a STATE there holds for all."""
         try:
             for line, time, files in attaching.records(records, self._tick, self._require_no_signal):
-                self._streams.add(records.stream, line, 1, 1, [time], self._now, self._monotonic, files=files)
+                self._streams.add(records.stream, line, 1, [time], files=files)
                 self._progress.records(records.stream, 1)
                 self._counts["RECORD"] += 1
                 self._require_no_signal()
@@ -263,7 +259,7 @@ class Ingest:
         elif message.kind == "SCHEMA":
             self._schema(message)
         elif message.kind == "ACTIVATE_VERSION":
-            self._streams.add(message.stream, message.line, 1, 0, [], self._now, self._monotonic, message.held)
+            self._streams.add(message.stream, message.line, 1, None, held=message.held)
         else:
             self._batch(message)
 

@@ -304,12 +304,13 @@ def test_what_waits_and_what_is_compressed_keep_within_the_memory_together(
         opened=lambda stream: None,
         closed=lambda file: None,
     )
+    files.now, files.monotonic = START, 0.0
     names = [f"s{number}" for number in range(5)]
     for name in names:
         files.use_schema(schema_of(b'{"type":"SCHEMA","stream":"%s","schema":{"properties":{}}}' % name.encode(), 1))
     data = b"x" * (memory // 100) + b"\n"
     for number in range(400):
-        files.add(names[number % 5 and number % 3], data, 1, 1, [], START, 0.0)
+        files.add(names[number % 5 and number % 3], data, 1, [])
         files.keep_within_memory(block_bytes)
         assert files.buffered + compressor.in_flight + 2 * block_bytes <= memory
     files.close_all()

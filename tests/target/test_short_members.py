@@ -55,6 +55,7 @@ class Captured:
             opened=lambda stream: None,
             closed=self.closed.append,
         )
+        self.files.now, self.files.monotonic = START, 0.0
         for name in self.names:
             line = b'{"type":"SCHEMA","stream":"%s","schema":{"properties":{}}}' % name.encode()
             self.files.use_schema(schema_of(line, 1))
@@ -68,7 +69,7 @@ class Captured:
                 filler = some.randbytes(size // 2).hex().encode() if random else b""
                 line = (b"%s %d " % (name.encode(), number) + filler)[: size - 1].ljust(size - 1, b"x") + b"\n"
                 time = (START + timedelta(seconds=number)).isoformat()
-                self.files.add(name, line, 1, 1, [time, time], START, 0.0)
+                self.files.add(name, line, 1, [time, time])
                 self.sent[name] += line
                 since_block += size
                 if since_block >= BLOCK:

@@ -110,7 +110,7 @@ def prove(
     began, tries, waits = clock.monotonic(), 0, backoff(clock)
     while True:
         answers = _Answers()
-        seen = _probe(storage, answers, clock=clock, ids=ids, server=server, together=together, racers=racers)
+        seen = probe(storage, clock=clock, ids=ids, server=server, together=together, racers=racers, answers=answers)
         if seen is not None:
             return seen
         waited, tries = clock.monotonic() - began, tries + 1
@@ -133,28 +133,18 @@ def probe(
     server: str = "",
     together: Together = at_once,
     racers: int = RACERS,
+    answers: _Answers | None = None,
 ) -> Capabilities | None:
     """One round of questions, with a few small objects under ``_singerlake_probe/``; None where the answers prove
-    nothing. ``server`` names what answers, among all that may serve the same objects. Raises what storage raises.
+    nothing. ``server`` names what answers, among all that may serve the same objects. ``answers`` notes what storage
+    answered. Raises what storage raises.
 
     The objects are removed where the credentials may delete. Where they may not, a later probe takes over what an
     earlier one left, so that probes do not pile up. Then no object can be created in a race, so the earlier one must
     have noted that its race had one winner, at the same server and at most a day ago. Two probes might take over the
     same objects, so only good news counts of them.
     """
-    return _probe(storage, _Answers(), clock=clock, ids=ids, server=server, together=together, racers=racers)
-
-
-def _probe(
-    storage: Storage,
-    answers: _Answers,
-    *,
-    clock: Clock,
-    ids: IdSource,
-    server: str,
-    together: Together,
-    racers: int,
-) -> Capabilities | None:
+    answers = answers or _Answers()
     began, nonce = clock.monotonic(), ids().encode()
     name = _NOTE + hashlib.sha256(server.encode()).hexdigest()[:16]
     left = _left_behind(storage, name, nonce)

@@ -69,7 +69,8 @@ class OpenFiles:
     """All streams of a run. Lines of one stream make a member once they are ``member_bytes``. Each new file gets the
     run's id, a spool in ``folder``, an id of its own and the lake's id; ``opened`` is called with its stream.
     ``closed`` is called with every closed file, in the order of its stream's messages; ``GrowingFile.ready`` tells when
-    it is compressed. ``buffered`` is the bytes of all lines that wait."""
+    it is compressed. ``buffered`` is the bytes of all lines that wait. The caller sets ``now`` and ``monotonic``, the
+    time, before it adds anything."""
 
     def __init__(
         self,
@@ -93,6 +94,8 @@ class OpenFiles:
         self._states = states
         self._opened = opened
         self._closed = closed
+        self.now: datetime
+        self.monotonic: float
         self._sequence = 0
         self.buffered = 0
         self._streams: dict[str, Stream] = {}
@@ -131,63 +134,54 @@ class OpenFiles:
         name: str,
         data: bytes,
         messages: int,
-        records: int,
-        times: list[Any],
-        now: datetime,
-        monotonic: float,
+        times: list[Any] | None,
+        *,
         held: int | None = None,
         files: RecordFiles | None = None,
     ) -> None:
-        """Whole lines of one stream whose schema is known: RECORDs only, with what spans their ``time_extracted``, or
-        one message that is none; ``held`` is the epoch since when that waited. ``files`` are those of the one
-        RECORD."""
-        stream = self._streams[name]
-        limit = self._settings.max_file_records
-        if limit and records > 1 and records > limit - (stream.file.records if stream.file else 0):
+        """Whole lines of one stream whose schema is known: RECORDs only, with what spans their ``time_extracted``, or,
+        with None, one message that is none; ``held`` is the epoch since when that waited. ``files`` are those of the
+        one RECORD."""
+        stream, limit = self._streams[name], self._settings.max_file_records
+        if not limit or times is None:
+            self._add(stream, data, messages, times, held, files)
+            return
+        if messages > 1 and messages > limit - (stream.file.records if stream.file else 0):
             times = _times_of_each(data)
-        while limit and records:
-            room = limit - (stream.file.records if stream.file else 0)
-            if records < room:
-                break
+        while messages >= (room := limit - (stream.file.records if stream.file else 0)):
             head = end_of(data, room)
-            spanned = times if records == room else times[:room]
-            self._add(stream, data[:head], room, room, spanned, now, monotonic, files=files)
+            self._add(stream, data[:head], room, times if messages == room else times[:room], held, files)
             self.close_file(stream)
-            data, messages, records, times = data[head:], messages - room, records - room, times[room:]
+            data, messages, times = data[head:], messages - room, times[room:]
         if data:
-            self._add(stream, data, messages, records, times, now, monotonic, held, files)
+            self._add(stream, data, messages, times, held, files)
 
     def _add(
         self,
         stream: Stream,
         data: bytes,
         messages: int,
-        records: int,
-        times: list[Any],
-        now: datetime,
-        monotonic: float,
-        held: int | None = None,
-        files: RecordFiles | None = None,
+        times: list[Any] | None,
+        held: int | None,
+        files: RecordFiles | None,
     ) -> None:
-        file = stream.file
-        if file is None:
-            file = self._open_file(stream, now, monotonic)
+        file = stream.file or self._open_file(stream)
         if held is not None:
             file.epochs.append(self._states.opened_with(held))
         if files is not None:
             files.message = file.messages
             file.attached.append(files)
-        if records:
+        if times is not None:
             stream.last = data
+            stream.records += messages
+            stream.times += times
+            file.records += messages
         elif (activated := table_version(data)) is not None:
             file.activated = activated
         file.messages += messages
-        file.records += records
-        file.last_received = now
+        file.last_received = self.now
         stream.parts.append(data)
         stream.messages += messages
-        stream.records += records
-        stream.times += times
         if len(stream.times) >= _TIMES:
             _note_times(stream, file)
         size = len(data)
@@ -236,8 +230,9 @@ class OpenFiles:
         del self._open[stream.name]
         self._closed(file)
 
-    def _open_file(self, stream: Stream, now: datetime, monotonic: float) -> GrowingFile:
+    def _open_file(self, stream: Stream) -> GrowingFile:
         self._sequence += 1
+        now = self.now
         header = FileHeader(
             id=timed_id(now, self._ids()),
             created=timestamp(now),
@@ -250,7 +245,7 @@ class OpenFiles:
             header=header,
             path=self._folder / header.id,
             epochs=[self._states.opened()],
-            opened=monotonic,
+            opened=self.monotonic,
             first_received=now,
             last_received=now,
             level=self._settings.compression_level,
