@@ -108,7 +108,7 @@ def test_runs_lock_their_streams_in_one_order_so_that_none_waits_for_one_that_wa
     for part in parts:
         part.writer.open()
     run = AtomicRun(parts, runs.decisions, run_id="w", writer_id="w", clock=runs.place.clock, ids=runs.place.ids)
-    object.__setattr__(run, "parts", parts)
+    object.__setattr__(run, "shares", parts)
     lock = "SELECT FROM streams WHERE table_id = %s FOR UPDATE NOWAIT"
     tap_id = runs.place.lake.lake_id() + "/t/"
     url, schema = runs.place.settings.postgres_url or "", runs.place.settings.postgres_schema
