@@ -16,8 +16,7 @@ from singerlake.format.lines.times import span
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.lake import Lake
 from singerlake.singer_file import Spool, compress_member
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter, Upload
 
 Line = bytes | Mapping[str, Any]
 """A whole message as bytes without newline, or a record to be put into a RECORD message."""

@@ -31,7 +31,7 @@ from singerlake.stores.commit import commit_transaction
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EXTRACTED = START + timedelta(milliseconds=1)

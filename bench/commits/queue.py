@@ -22,15 +22,15 @@ from bench.measure import Row
 from singerlake.adapters import by_queue, open_storage
 from singerlake.aws.settings import S3Settings
 from singerlake.clock import random_id
-from singerlake.committer.of_lake import committer_of
+from singerlake.committer import committer_of
 from singerlake.lake import Lake
 from singerlake.storage.settings import together
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
+from singerlake.stores.queued.committer import Worker
 from singerlake.stores.queued.settings import QueueSettings
 from singerlake.stores.queued.sqs import SqsQueue
-from singerlake.stores.queued.worker import Worker
 
 WRITERS, PROCESSES, THREADS = 64, 4, 4
 FAR = 0.03

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from singerlake.storage.drivers.azure.settings import AzureSettings
     from singerlake.storage.drivers.gcs.settings import GcsSettings
     from singerlake.storage.settings import StorageSettings
-    from singerlake.stores.atomic.commits import Commit
+    from singerlake.stores.atomic.decisions import Commit
     from singerlake.stores.atomic.view import StreamView
     from singerlake.stream import LakeStream
     from singerlake.tables.read import LakeTable
@@ -87,7 +87,7 @@ _FROM = {
     "AzureSettings": "singerlake.storage.drivers.azure.settings",
     "Block": "singerlake.singer_file",
     "Brought": "singerlake.format.decision",
-    "Commit": "singerlake.stores.atomic.commits",
+    "Commit": "singerlake.stores.atomic.decisions",
     "GcsSettings": "singerlake.storage.drivers.gcs.settings",
     "Lake": "singerlake.lake",
     "LakeStream": "singerlake.stream",

@@ -1,6 +1,6 @@
 """The ``singerlake`` command, and ``python -m singerlake``: imports quickly what it needs, then runs."""
 
-from singerlake.interpreter.collector import collector_paused, spare_what_lasts
+from singerlake.interpreter.process import collector_paused, spare_what_lasts
 
 
 def main() -> None:

@@ -18,11 +18,11 @@ from singerlake.storage.port import Storage
 from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, parse_root
 from singerlake.storage.settings import AnySettings, StorageSettings, together
 from singerlake.stores.lockfile import LockfileStore
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
-from singerlake.stores.snapshots import SnapshotSettings
+from singerlake.stores.publish import SnapshotSettings
 
 if TYPE_CHECKING:
     from singerlake.aws.settings import S3Settings
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from singerlake.storage.drivers.azure.driver import AzureDriver
     from singerlake.storage.drivers.gcs.driver import GcsDriver
     from singerlake.stores.dynamodb.client import DynamoTable
-    from singerlake.stores.dynamodb.marks import DynamoMarks
+    from singerlake.stores.dynamodb.tables import DynamoMarks
+    from singerlake.stores.postgres.connection import PostgresSettings
     from singerlake.stores.postgres.marks import PostgresMarks
-    from singerlake.stores.postgres.settings import PostgresSettings
-    from singerlake.stores.queued.sender import Sender
     from singerlake.stores.queued.settings import QueueSettings
     from singerlake.stores.queued.sqs import SqsQueue
+    from singerlake.stores.queued.store import Sender
 
 MANIFEST_STORES = ("lockfile", "log", "dynamodb", "postgres", "merge")
 """The kinds of manifest store; the first is the default."""
@@ -172,13 +172,13 @@ def open_marks(
         from singerlake.stores.postgres.marks import PostgresMarks
 
         return PostgresMarks(_postgres(settings, s3), lake_id, clock)
-    from singerlake.stores.dynamodb.marks import DynamoMarks
+    from singerlake.stores.dynamodb.tables import DynamoMarks
 
     return DynamoMarks(_table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, clock), lake_id)
 
 
 def _postgres(settings: StoreSettings, s3: S3Settings | None) -> PostgresSettings:
-    from singerlake.stores.postgres.settings import PostgresSettings
+    from singerlake.stores.postgres.connection import PostgresSettings
 
     if not settings.postgres_url:
         raise SettingError(
@@ -213,7 +213,7 @@ def open_queue(settings: QueueSettings, s3: S3Settings | None, clock: Clock) -> 
 @lru_cache(maxsize=8)
 def _sender(settings: QueueSettings, s3: S3Settings | None, clock: Clock) -> Sender:
     """One for all streams of a lake: what one writer learns of the queue is true for all."""
-    from singerlake.stores.queued.sender import Sender
+    from singerlake.stores.queued.store import Sender
 
     return Sender(open_queue(settings, s3, clock), settings, clock)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
-from singerlake.interpreter.turns import waiting
+from singerlake.interpreter.threads import waiting
 
 Answer = TypeVar("Answer")
 

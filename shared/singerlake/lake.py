@@ -26,8 +26,7 @@ from singerlake.settings import StoreSettings
 from singerlake.storage.port import Storage
 from singerlake.storage.probe import at_once, in_turn
 from singerlake.storage.settings import AnySettings, StorageSettings, together
-from singerlake.stores.atomic.commits import Commit, commits_of
-from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.atomic.decisions import Commit, Decisions, commits_of
 from singerlake.stores.atomic.view import StreamView, take_view
 from singerlake.stream import LakeStream
 from singerlake.tables.state.arbitrated import arbitrated

@@ -22,7 +22,7 @@ import msgspec
 from singerlake.clock import Backoff, Clock, IdSource, timestamp
 from singerlake.errors import CorruptObjectError, LockTimeoutError, SettingError, SingerlakeError, UnknownOutcomeError
 from singerlake.format.decoders import prepare_decoders
-from singerlake.interpreter.late_threads import LateThread, LateThreads
+from singerlake.interpreter.threads import LateThread, LateThreads
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored, Written
 

@@ -29,11 +29,11 @@ from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Storage
-from singerlake.stores.log.objects import Floor, is_newest
+from singerlake.stores.log import Floor, is_newest
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import published
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import read_manifest
 
 _LOGS_ON_THE_LAKE = ("log", "merge")
 """Manifest stores that keep their log on the lake."""

@@ -30,11 +30,11 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Slice, offset_left, slices
 from singerlake.lock_file import LockSettings
 from singerlake.newest import StateReader, kind_of
-from singerlake.reading.slices import read_slice
+from singerlake.reading import read_slice
 from singerlake.singer_file import Block
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.rebuild.caches import use_manifest_store
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest

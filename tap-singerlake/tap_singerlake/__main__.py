@@ -1,7 +1,6 @@
 """The ``tap-singerlake`` command, and ``python -m tap_singerlake``: imports quickly what it needs, then runs."""
 
-from singerlake.interpreter.collector import collector_paused, spare_what_lasts
-from singerlake.interpreter.openblas_env import one_openblas_thread
+from singerlake.interpreter.process import collector_paused, one_openblas_thread, spare_what_lasts
 
 
 def main() -> None:

@@ -22,8 +22,13 @@ def place_of(setting: str) -> Iterator[None]:
         raise
 
 
-def spool_error(error: OSError, path: Path) -> SingerlakeError:
-    """What the disk of a spool at ``path`` refused. The tap has no setting for it: it is where $TMPDIR says."""
-    failed = singer_file.spool_error(error, path)
-    failed.rename("spool_dir", "TMPDIR")
-    return failed
+@contextmanager
+def on_spool(path: Path | None = None) -> Iterator[None]:
+    """Errors of the operating system within are those of the disk of a spool at ``path``. The tap has no setting for
+    it: it is where $TMPDIR says."""
+    try:
+        yield
+    except OSError as error:
+        failed = singer_file.spool_error(error, path or Path(error.filename or ""))
+        failed.rename("spool_dir", "TMPDIR")
+        raise failed from error

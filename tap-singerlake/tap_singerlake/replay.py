@@ -1,14 +1,204 @@
-"""From a reader's events to output and checkpoints: where blocks are cut, and when a bookmark is emitted."""
+"""One stream's messages from a starting point on, each behind the SCHEMA message it was written under; and from these
+to output and checkpoints: where blocks are cut, and when a bookmark is emitted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
 
+import msgspec
+
+from singerlake.errors import LineageChangedError, MissingFileError
+from singerlake.format.exact_json import encode
 from singerlake.format.lines.messages import is_record_line
 from singerlake.format.newlines import end_of
 from singerlake.format.state.bookmark import Bookmark
-from tap_singerlake.passthrough import Conversion
-from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.format.state.files.file_list import FileList
+from singerlake.format.state.model import Manifest, SchemaVersion
+from singerlake.format.state.selection import Slice, check_offsets, newest_version, resolve_version, schema_of
+from singerlake.reading import Ranges, read_slice_by_members
+from singerlake.singer_file import Block
+from singerlake.stream import LakeStream
+from singerlake.upkeep.scan.schema_line import schema_line
+from tap_singerlake.catalog.columns import joined, met
+from tap_singerlake.conversion import Conversion
+from tap_singerlake.extent import start_offset
+
+logger = logging.getLogger(__name__)
+
+_EVENT = 1000
+"""Bytes, about, of an event beside its messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLine:
+    """The SCHEMA message that the messages behind it were written under: a line with its newline."""
+
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBlock:
+    """Whole lines of one file, RECORD and ACTIVATE_VERSION only."""
+
+    block: Block
+    file: DataFile
+    lineage: str | None
+
+    def bookmark(self, messages: int) -> Bookmark:
+        """The position of a reader that has passed on the first ``messages`` of these, one at least."""
+        offset = self.block.offsets[messages - 1] + 1
+        return Bookmark(lineage=self.lineage, offset=offset, file=self.file.id, line=offset - self.file.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEnd:
+    """Everything of a file was given, or it was passed over."""
+
+    bookmark: Bookmark
+
+
+Event = SchemaLine | MessageBlock | FileEnd
+"""What a reader gives."""
+
+
+def size_of(event: Event) -> int:
+    """About the bytes that an event takes in memory."""
+    return _EVENT + (len(event.block.data) if isinstance(event, MessageBlock) else 0)
+
+
+@dataclass
+class Reader:
+    """Reads on from ``position``, or without one from the offset ``begin`` or from where ``from_version`` first
+    appears; ``versions`` (labels, hashes, path segments) restricts to files of those. ``skip_expired``: where messages
+    at the position expired, it goes on behind them. Goes once over what was committed when it began, up to the offset
+    ``end``, if there is one. ``one_schema``: gives one SCHEMA message for all versions that it comes to, and no more
+    of them than there were when it gave it."""
+
+    stream: LakeStream
+    position: Bookmark | None = None
+    from_version: str | None = None
+    versions: tuple[str, ...] | None = None
+    skip_expired: bool = False
+    begin: int | None = None
+    end: int | None = None
+    one_schema: bool = False
+    _joined: tuple[bytes, str | None, int] | None = None
+    _current: DataFile | None = None
+
+    def events(self, manifest: Manifest) -> Generator[Event, None, None]:
+        """What ``manifest`` lists, in offset order. A file that is gone since, because its messages were moved into
+        another, costs a new look at the manifest.
+
+        Raises ``CorruptObjectError`` for a manifest that leaves an offset out or has one twice, ``UnknownNameError``,
+        ``LostBookmarkError``, ``ExpiredMessagesError``, ``MissingFileError``, ``BrokenFileError``, what storage
+        raises, and ``LineageChangedError`` where the stream is rebuilt or dropped meanwhile and there is an ``end``.
+        """
+        while True:
+            try:
+                yield from self._files(manifest)
+                return
+            except MissingFileError as error:
+                fresh = self.stream.snapshot()
+                if self._current is None:
+                    raise
+                if self._current.id in fresh.by_id:
+                    raise MissingFileError(
+                        "a file that the manifest lists is not there",
+                        hint="run 'singerlake verify'; restore the file from a backup",
+                        key=self.stream.prefix + self._current.path,
+                        id=self._current.id,
+                    ) from error
+                if self.end is not None and fresh.lineage != manifest.lineage:
+                    raise LineageChangedError(
+                        "the stream was rebuilt or dropped while it was read in one view with others",
+                        hint="run again",
+                        tap=fresh.tap,
+                        stream=fresh.stream,
+                    ) from error
+                logger.info("%r: a file was replaced while it was being read; continuing in the new file", fresh.stream)
+                manifest = fresh
+
+    def _files(self, manifest: Manifest) -> Iterator[Event]:
+        storage = self.stream.lake.storage
+        wanted = None if self.versions is None else {resolve_version(manifest, text) for text in self.versions}
+        start = start_offset(
+            self.stream,
+            manifest,
+            self.position,
+            self.from_version,
+            begin=self.begin,
+            end=self.end,
+            skip_expired=self.skip_expired,
+        )
+        stop = manifest.next_offset if self.end is None else min(self.end, manifest.next_offset)
+        logger.info("reading %r from offset %d of %d", manifest.stream, start, stop)
+        listed = manifest.files_from(start, stop) if start < stop else FileList()
+        if self.one_schema and listed:
+            # A state that was read anew may have files of a version that the schema does not know.
+            if self._joined is None or self._joined[1] != manifest.lineage:
+                self._joined = _joined(manifest, listed, wanted), manifest.lineage, stop
+            elif stop > self._joined[2]:
+                stop = self._joined[2]
+                listed = manifest.files_from(start, stop) if start < stop else FileList()
+        check_offsets(manifest, listed, start, stop)
+
+        def part_of(file: DataFile) -> Slice | None:
+            chosen = wanted is None or file.version in wanted
+            cut = stop - file.offset if file.end > stop else None
+            return Slice(file, max(0, start - file.offset), cut) if chosen else None
+
+        ranges = None if storage.near else Ranges(storage, self.stream.prefix, filter(None, map(part_of, listed)))
+        for file in listed:
+            if part := part_of(file):
+                self._current = file
+                head, stored = ranges.next_file(part) if ranges else (None, None)
+                yield SchemaLine(
+                    self._joined[0] if self._joined else schema_line(storage, self.stream.prefix, file, head)
+                )
+                for block in read_slice_by_members(storage, self.stream.prefix, part, stored):
+                    messages = MessageBlock(block, file, manifest.lineage)
+                    self.position = messages.bookmark(block.messages)
+                    yield messages
+            end = min(file.end, stop)
+            self.position = Bookmark(lineage=manifest.lineage, offset=end, file=file.id, line=end - file.offset)
+            yield FileEnd(self.position)
+        if not manifest.files:
+            # A value that is written there is a message about the table, as it was of the captured tap.
+            version = newest_version(manifest)
+            if version is not None and (wanted is None or version in wanted):
+                yield SchemaLine(_message(manifest.stream, schema_of(manifest, version)))
+
+
+def _joined(manifest: Manifest, listed: FileList, wanted: set[str] | None) -> bytes:
+    """One SCHEMA message for the versions of these files, with the keys of the newest."""
+    versions = met(manifest, listed, wanted)
+    if not versions:
+        return b""
+    newest = versions[0]
+    if any(version.key_properties != newest.key_properties for version in versions):
+        logger.warning(
+            "%r: the versions of this replay differ in key_properties; one_schema sends those of the newest, %s",
+            manifest.stream,
+            list(newest.key_properties),
+        )
+    schema = joined([version.schema for version in versions])
+    return _message(manifest.stream, msgspec.structs.replace(newest, schema=schema))
+
+
+def _message(stream: str, schema: SchemaVersion) -> bytes:
+    """The SCHEMA message of a version that no file has."""
+    message = {
+        "type": "SCHEMA",
+        "stream": stream,
+        "schema": schema.schema,
+        "key_properties": schema.key_properties,
+    }
+    if schema.bookmark_properties:
+        message["bookmark_properties"] = schema.bookmark_properties
+    return encode(message) + b"\n"
 
 
 class Replay:
@@ -37,7 +227,7 @@ class Replay:
         self._reached: Bookmark | None = None
         self._told: Bookmark | None = None
 
-    def run(self, events: Iterable[SchemaLine | MessageBlock | FileEnd]) -> Iterator[int]:
+    def run(self, events: Iterable[Event]) -> Iterator[int]:
         """Writes ``events``; gives the number of records after each write."""
         for event in events:
             if self._left == 0:

@@ -12,7 +12,7 @@ from typing import Any
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.settings import setting
 from tap_singerlake.batch.settings import SETTING as BATCH_SETTING
-from tap_singerlake.files.destination import SETTING as FILES_SETTING
+from tap_singerlake.files import SETTING as FILES_SETTING
 
 STATE_EVERY_RECORDS = 100_000
 # A hash may begin with a brace, since Base85 (RFC 1924) knows them, but holds none of JSON's other marks.

@@ -21,17 +21,13 @@ from singerlake.stream import LakeStream
 from singerlake.upkeep.scan.schema_line import schema_before
 from singerlake.work.ahead import ahead
 from tap_singerlake import settings
-from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput, Output
+from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput
 from tap_singerlake.catalog.catalog import Overrides, StoredSchema, discovered
 from tap_singerlake.catalog.columns import replayed, shown, unknown
-from tap_singerlake.extent.start_offset import bookmark_in
-from tap_singerlake.extent.view import Part
-from tap_singerlake.files.copies import FileCopies, Noting
-from tap_singerlake.files.destination import Destination
-from tap_singerlake.mapped import Mapped, register
-from tap_singerlake.passthrough import Conversion, Passthrough, Sequenced
-from tap_singerlake.reader import MessageBlock, Reader, size_of
-from tap_singerlake.replay import Replay
+from tap_singerlake.conversion import Conversion, Mapped, Passthrough, Sequenced, register
+from tap_singerlake.extent import Extent, bookmark_in
+from tap_singerlake.files import Destination, FileCopies, Noting
+from tap_singerlake.replay import MessageBlock, Reader, Replay, size_of
 
 
 class ReplayedStream(Stream):
@@ -54,7 +50,7 @@ class ReplayedStream(Stream):
         """``state`` is the stream's, where it has just been read. ``batches`` and ``files`` are asked when records are
         written."""
         self.stored_entry = entry
-        self.part = Part()
+        self.extent = Extent()
         self._read_before = state
         self._write = write
         self._batches = batches
@@ -106,10 +102,10 @@ class ReplayedStream(Stream):
         if self._is_removed:
             self.logger.info("stream maps remove stream %r: it is not read, and its bookmark stays", self.name)
             return
-        part, self.part = self.part, Part()
-        reader = self._reader(part)
-        manifest = part.manifest or self._snapshot()
-        versions = self._versions(manifest, part)
+        extent, self.extent = self.extent, Extent()
+        reader = self._reader(extent)
+        manifest = extent.manifest or self._snapshot()
+        versions = self._versions(manifest, extent)
         self._tell_of_columns(versions)
         to = self._files()
         copies = None if to is None else FileCopies(self.lake_stream, to, random_id)
@@ -143,7 +139,7 @@ class ReplayedStream(Stream):
 
     def get_records(self, context: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
         """The records that ``sync`` would write, one by one and unmapped."""
-        for event in self._reader(Part()).events(self._snapshot()):
+        for event in self._reader(Extent()).events(self._snapshot()):
             if isinstance(event, MessageBlock):
                 for line in event.block.data.split(b"\n")[:-1]:
                     message = deserialize_json(line)
@@ -161,11 +157,11 @@ class ReplayedStream(Stream):
     def offered(self) -> dict[str, Any]:
         """The stream as discovery prints it. Raises what storage raises."""
         try:
-            manifest = self.part.manifest or self._snapshot()
+            manifest = self.extent.manifest or self._snapshot()
         except LakeError as error:
             self.logger.warning("stream %r: columns of older versions are not offered: %s", self.name, error)
             return discovered(self.stored_entry, [])
-        return discovered(self.stored_entry, self._versions(manifest, self.part))
+        return discovered(self.stored_entry, self._versions(manifest, self.extent))
 
     def asks(self, choice: settings.Choice) -> bool:
         """Whether ``choice`` says anything of what this run replays: ``from_version`` does not where a bookmark is."""
@@ -183,17 +179,17 @@ class ReplayedStream(Stream):
             return error
         return None
 
-    def _versions(self, manifest: Manifest, part: Part) -> list[SchemaVersion]:
+    def _versions(self, manifest: Manifest, extent: Extent) -> list[SchemaVersion]:
         """The versions to be replayed, that of the newest messages first, with the keys that are in force there."""
         versions = replayed(
             manifest,
             settings.from_version(self.config).of(self.name),
             settings.versions(self.config).of(self.name),
-            begin=part.begin,
-            end=part.end,
+            begin=extent.begin,
+            end=extent.end,
         )
-        if versions and part.end is not None and part.end < manifest.next_offset:
-            said = schema_before(self.lake_stream.lake.storage, manifest, part.end)
+        if versions and extent.end is not None and extent.end < manifest.next_offset:
+            said = schema_before(self.lake_stream.lake.storage, manifest, extent.end)
             if said is not None and said.schema == versions[0].schema:
                 versions[0] = msgspec.structs.replace(
                     versions[0], key_properties=said.key_properties, bookmark_properties=said.bookmark_properties
@@ -249,19 +245,19 @@ class ReplayedStream(Stream):
     def _adds_sequence(self) -> bool:
         return bool(self.config.get("sequence"))
 
-    def _reader(self, part: Part) -> Reader:
+    def _reader(self, extent: Extent) -> Reader:
         return Reader(
             self.lake_stream,
             position=self._bookmark(),
             from_version=settings.from_version(self.config).of(self.name),
             versions=settings.versions(self.config).of(self.name),
             skip_expired=bool(self.config.get("skip_expired")),
-            begin=part.begin,
-            end=part.end,
+            begin=extent.begin,
+            end=extent.end,
             one_schema=bool(self.config.get("one_schema")),
         )
 
-    def _output(self) -> Output:
+    def _output(self) -> DirectOutput | BatchOutput:
         batches = self._batches()
         if batches is None:
             return DirectOutput(self._write, self._checkpoint)

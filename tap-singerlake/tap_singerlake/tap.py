@@ -20,7 +20,7 @@ from singer_sdk.singerlib import Catalog
 from singerlake.adapters import open_storage
 from singerlake.clock import random_id
 from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
-from singerlake.interpreter.recursion_limit import make_room
+from singerlake.interpreter.process import make_room
 from singerlake.lake import Lake
 from singerlake.settings import (
     LAKE_ROOT,
@@ -41,8 +41,8 @@ from tap_singerlake.batch.output import Batches
 from tap_singerlake.batch.settings import batch_config
 from tap_singerlake.catalog.catalog import for_singer_sdk
 from tap_singerlake.error_settings import place_of
-from tap_singerlake.extent.view import parts_of
-from tap_singerlake.files.destination import Destination, destination
+from tap_singerlake.extent import extents_of
+from tap_singerlake.files import Destination, destination
 from tap_singerlake.output import LineWriter, StateLines
 from tap_singerlake.stream import ReplayedStream
 
@@ -171,14 +171,14 @@ class TapSingerlake(Tap):
     @property
     def catalog_dict(self) -> dict[str, Any]:
         """What discovery prints: schemas as they were captured, with the columns of all versions to be replayed. Raises
-        as ``parts_of`` where a commit is named."""
+        as ``extents_of`` where a commit is named."""
         if self.commits.named:
             self._take_view(self._replayed())
         return {"streams": list(in_parallel(ReplayedStream.offered, self._replayed(), threads=THREADS))}
 
     # Final in the SDK, which would begin with the STATE it was given and find each stream's versions in its turn.
     def sync_all(self) -> None:  # type: ignore[misc]
-        """Replay all selected streams, as one view if their tap has atomic runs. Raises what ``parts_of`` raises and,
+        """Replay all selected streams, as one view if their tap has atomic runs. Raises what ``extents_of`` raises and,
         where a stream lacks a version that is asked of it, ``UnknownNameError``, both before anything is written; and
         what ``ReplayedStream.sync`` raises."""
         _ = self.batches, self.files
@@ -193,9 +193,9 @@ class TapSingerlake(Tap):
 
     def _take_view(self, streams: Sequence[ReplayedStream]) -> None:
         decisions = Decisions(self.lake.storage, self.config["tap_id"])
-        parts = parts_of(decisions, [stream.lake_stream for stream in streams], self.commits, self._means_dropped)
-        for stream, part in zip(streams, parts, strict=True):
-            stream.part = part
+        extents = extents_of(decisions, [stream.lake_stream for stream in streams], self.commits, self._means_dropped)
+        for stream, extent in zip(streams, extents, strict=True):
+            stream.extent = extent
 
     def _means_dropped(self, name: str) -> bool:
         """Whether the run would read a stream of this name, were it there: that is not left out by anybody."""

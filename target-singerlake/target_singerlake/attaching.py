@@ -32,12 +32,11 @@ from singerlake.format.state.model import Manifest
 from singerlake.humanize import counted, cut, size
 from singerlake.lake import Lake
 from singerlake.storage.settings import StorageSettings
-from target_singerlake.file_settings import FileProperty, FileSettings
-from target_singerlake.files.record_files import RecordFiles
+from target_singerlake.files.growing import RecordFiles
 from target_singerlake.input.messages import Records
 from target_singerlake.input.passthrough import parse
 from target_singerlake.input.schema import Schema
-from target_singerlake.settings import Settings
+from target_singerlake.settings import FileProperty, FileSettings, Settings
 
 _SHOWN = 200
 """Characters of a source in a log."""
@@ -107,8 +106,8 @@ class Attaching:
         another file, ``proceed`` before each file; what it raises leaves the record out. Raises what went wrong with an
         earlier file, and what the lake raises."""
         stream = records.stream
-        for each in self._values[stream].of(records):
-            yield each.line, each.time, self._begin(stream, each.files, waiting, proceed) if each.files else None
+        for line, time, files in self._values[stream].of(records):
+            yield line, time, self._begin(stream, files, waiting, proceed) if files else None
 
     def _begin(
         self, stream: str, files: Sequence[_FileValue], waiting: Callable[[], None], proceed: Callable[[], None]
@@ -249,15 +248,6 @@ class _FileValue:
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _LineWithFiles:
-    """One RECORD line, its ``time_extracted`` as it came, and its files in the order of their rows."""
-
-    line: bytes
-    time: Any
-    files: list[_FileValue]
-
-
 class _FileValues:
     """Looks into the lines of one stream. Of a record only what ``properties`` begin with is decoded."""
 
@@ -267,11 +257,12 @@ class _FileValues:
         self._fields = {f"f{at}": name for at, name in enumerate(names)}
         self._decoder = self._make_decoder()
 
-    def of(self, records: Records) -> Iterator[_LineWithFiles]:
-        """Each line of ``records`` by itself."""
+    def of(self, records: Records) -> Iterator[tuple[bytes, Any, list[_FileValue]]]:
+        """Each line of ``records`` by itself, its ``time_extracted`` as it came, and its files in the order of their
+        rows."""
         for number, line in enumerate(io.BytesIO(records.data), records.number):
             time, record = self._decoded(line, number)
-            yield _LineWithFiles(line, time, [value for each in self._properties for value in _values(each, record)])
+            yield line, time, [value for each in self._properties for value in _values(each, record)]
 
     def _decoded(self, line: bytes, number: int) -> tuple[Any, dict[str, Any]]:
         if self._decoder is not None:

@@ -38,11 +38,11 @@ class RecordAgainstSchemaError(InvalidMessageError):
     """A record that its schema does not allow, where ``validate_records`` asks to look."""
 
 
-def unreadable(
-    problem: str, line: bytes, number: int, *, hint: str = "look at what the tap writes"
-) -> UnreadableLineError:
+def unreadable(problem: str, line: bytes, number: int) -> UnreadableLineError:
     """The error for a line that is no message: its number, its length in bytes and how it begins."""
-    return UnreadableLineError(problem, hint=hint, line=number, length=len(line), begins=excerpt(line))
+    return UnreadableLineError(
+        problem, hint="look at what the tap writes", line=number, length=len(line), begins=excerpt(line)
+    )
 
 
 def excerpt(line: bytes) -> str:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from singerlake.adapters import open_storage
 from singerlake.clock import Clock, IdSource
@@ -31,24 +31,19 @@ from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.settings import StorageSettings
 from target_singerlake.attaching import Attaching, attaching_of, sources_of
 from target_singerlake.errors import RecordBeforeSchemaError
-from target_singerlake.files.atomic_publishing import AtomicPublisher
-from target_singerlake.files.growing import Compressor
-from target_singerlake.files.lake_id import LakeId
-from target_singerlake.files.open_files import NewFiles, OpenFiles
-from target_singerlake.files.progress import Progress
-from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, Committed, Publisher
+from target_singerlake.files.growing import Compressor, LakeId
+from target_singerlake.files.open_files import OpenFiles
+from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, AtomicPublisher, Committed, Publisher
 from target_singerlake.input.batch import Batch
-from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Block, Message, Records
+from target_singerlake.input.messages import Block, EarlyActivations, Message, Records
 from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck, parse
 from target_singerlake.input.reader import Input, Waker
-from target_singerlake.input.schema import Schema, schema_of
-from target_singerlake.input.state_value import state_value
+from target_singerlake.input.schema import Schema, schema_of, state_value
 from target_singerlake.input.validation import Validators
 from target_singerlake.mapped import MappedDecoder
-from target_singerlake.output import StateOutput
+from target_singerlake.progress import Progress
 from target_singerlake.settings import Settings
-from target_singerlake.state import HeldStates
+from target_singerlake.state import HeldStates, StateOutput
 
 _WAIT = 1.0
 """Seconds to wait for a commit before time is looked at again."""
@@ -56,16 +51,6 @@ _WAIT = 1.0
 
 _BLOCK_PART = 8
 """A block of the input takes at most this part of the memory: an eighth."""
-
-
-class Decoder(Protocol):
-    """What turns blocks into messages: ``PassthroughDecoder`` or ``MappedDecoder``."""
-
-    next_number: int
-    block_bytes: int
-    early: EarlyActivations
-
-    def messages(self, block: Block, number: int) -> Iterator[Records | Message]: ...
 
 
 class _CutShortError(Exception):
@@ -110,14 +95,11 @@ class Ingest:
         self._progress = Progress(logger, clock.monotonic())
         self._streams = OpenFiles(
             settings,
-            NewFiles(
-                run_id=run_id,
-                folder=self._spool.path,
-                ids=ids,
-                lake_id=LakeId(
-                    lambda: lake.lake_id(settings.manifest_store), self._compressor.fail, settings.max_memory_bytes
-                ),
-                atomic=settings.atomic_run,
+            run_id=run_id,
+            folder=self._spool.path,
+            ids=ids,
+            lake_id=LakeId(
+                lambda: lake.lake_id(settings.manifest_store), self._compressor.fail, settings.max_memory_bytes
             ),
             compressor=self._compressor,
             states=self._states,
@@ -130,24 +112,17 @@ class Ingest:
         self._cut_short = False
         self._checks: dict[str, RecordCheck] = {}
         self._early = EarlyActivations(self._states)
-        self._decoder: Decoder = rewriter or PassthroughDecoder(
+        self._decoder: PassthroughDecoder | MappedDecoder = rewriter or PassthroughDecoder(
             self._checks, self._early, in_order=settings.validate_records
         )
         self._decoder.early = self._early
         self._validators = Validators() if settings.validate_records else None
         self._signal: int | None = None
         self._counts: Counter[str] = Counter()
-        self._now = clock.now()
-        self._monotonic = clock.monotonic()
 
     def stop(self, signal_number: int) -> None:
         """Ask the run to commit what is whole and end. Called from a signal handler: only a flag is set."""
         self._signal = signal_number
-
-    @property
-    def signal(self) -> int | None:
-        """The signal that asked the run to end."""
-        return self._signal
 
     def consume(self, source: IO[Any] | None) -> Counter[str]:
         """Take in all of the input; the counts of messages by type.
@@ -224,19 +199,18 @@ class Ingest:
         self._compressor.check()
         if self._attaching:
             self._attaching.check()
-        self._monotonic = self._clock.monotonic()
+        monotonic = self._streams.monotonic = self._clock.monotonic()
         age = self._settings.max_file_age_seconds
         if age:
-            self._streams.close_older(self._monotonic - age)
+            self._streams.close_older(monotonic - age)
         self._take_outcomes()
         while self._publisher.backlog > PENDING_FILES:
             self._take_outcomes(_WAIT)
             self._progress.tick(self._clock.monotonic())
-        self._progress.tick(self._monotonic)
+        self._progress.tick(monotonic)
 
     def _feed(self, block: Block) -> None:
-        self._now = self._clock.now()
-        self._monotonic = self._clock.monotonic()
+        self._streams.now, self._streams.monotonic = self._clock.now(), self._clock.monotonic()
         self._progress.read(len(block))
         self._take(self._decoder.messages(block, self._decoder.next_number))
         self._streams.keep_within_memory(len(block))
@@ -258,8 +232,7 @@ class Ingest:
         if self._attaching and records.stream in self._attaching:
             self._with_files(self._attaching, records)
             return
-        count = records.count
-        self._streams.add(records.stream, records.data, count, count, records.times, self._now, self._monotonic)
+        self._streams.add(records.stream, records.data, records.count, records.times)
         self._progress.records(records.stream, records.count)
         self._counts["RECORD"] += records.count
 
@@ -268,7 +241,7 @@ class Ingest:
         out: it may have millions. So is what comes behind it in the input, since a STATE there holds for all."""
         try:
             for line, time, files in attaching.records(records, self._tick, self._require_no_signal):
-                self._streams.add(records.stream, line, 1, 1, [time], self._now, self._monotonic, files=files)
+                self._streams.add(records.stream, line, 1, [time], files=files)
                 self._progress.records(records.stream, 1)
                 self._counts["RECORD"] += 1
                 self._require_no_signal()
@@ -286,7 +259,7 @@ class Ingest:
         elif message.kind == "SCHEMA":
             self._schema(message)
         elif message.kind == "ACTIVATE_VERSION":
-            self._streams.add(message.stream, message.line, 1, 0, [], self._now, self._monotonic, message.held)
+            self._streams.add(message.stream, message.line, 1, None, held=message.held)
         else:
             self._batch(message)
 

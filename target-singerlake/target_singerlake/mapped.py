@@ -21,9 +21,7 @@ from singer_sdk.mapper import PluginMapper, RemoveRecordTransform, SameRecordTra
 from singerlake.clock import Clock, timestamp
 from singerlake.errors import InvalidMessageError, InvalidSchemaError, SingerlakeError
 from target_singerlake.errors import RecordBeforeSchemaError
-from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.exact import encode
-from target_singerlake.input.messages import Block, Message, Records
+from target_singerlake.input.messages import Block, EarlyActivations, Message, Records, encode
 from target_singerlake.input.passthrough import BLOCK_BYTES, RecordCheck, envelope, parse
 from target_singerlake.input.schema import schema_of
 from target_singerlake.state import HeldStates

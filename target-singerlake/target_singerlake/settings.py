@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from singerlake.adapters import MANIFEST_STORES
+from singerlake.attached.property_path import Path, parse_path
+from singerlake.attached.sources.allowed import Allowed
 from singerlake.errors import SettingError
 from singerlake.lock_file import LockSettings
 from singerlake.settings import (
@@ -20,7 +22,6 @@ from singerlake.settings import (
     unread_variables,
 )
 from singerlake.stores.queued.settings import QUEUE_SETTINGS, URL, QueueSettings, queue_settings
-from target_singerlake.file_settings import FILE_SETTINGS, FileSettings, file_settings
 
 PLUGIN = "target-singerlake"
 EXTRACTOR_NAME = "MELTANO_EXTRACTOR_NAME"
@@ -30,6 +31,69 @@ MEMORY_BYTES = 96 << 20
 """``max_memory_bytes`` by default: 200 streams then have members of half a megabyte."""
 MOST_THREADS = 4
 """Threads that compress by default: at level 1, two keep up with the one that reads."""
+
+MOST_FILE_THREADS = 32
+_LONGEST_PROPERTY = 1000
+"""Characters: the property stands in each row."""
+
+Holds = Literal["location", "base64"]
+
+FILE_SETTINGS: dict[str, dict[str, Any]] = {
+    "file_properties": setting(
+        "object",
+        "Properties with files",
+        "Which properties name files or hold their bytes: for each stream an object of property to `location` or "
+        '`base64`, such as `{"users": {"photo": "location", "scans[*].url": "location"}}`. The target keeps '
+        "these files in the lake.",
+        additionalProperties={
+            "type": "object",
+            "additionalProperties": {"type": "string", "enum": ["location", "base64"]},
+        },
+    ),
+    "file_sources": setting(
+        "array",
+        "Allowed sources of files",
+        "From where files may be read: absolute folders, `s3://bucket/prefix`, `gs://bucket/prefix`, "
+        "`az://container/prefix` and `https://host/path`. Default: from nowhere.",
+        items={"type": "string"},
+    ),
+    "file_private_addresses": setting(
+        "boolean",
+        "Hosts with private addresses",
+        "Also read from `https://` hosts of `file_sources` whose addresses are not of the public internet.",
+        default=False,
+    ),
+    "on_missing_file": setting(
+        "string",
+        "File that cannot be read",
+        "What to do about a file that cannot be read or is not allowed: `fail` ends the run, `record` lists the file "
+        "without its bytes and goes on.",
+        default="fail",
+        enum=["fail", "record", None],
+    ),
+    "max_attached_bytes": setting(
+        "integer",
+        "Bytes of a kept file",
+        "A larger file counts as one that cannot be read.",
+        default=5 << 30,
+        minimum=1,
+    ),
+    "file_timeout_seconds": setting(
+        "integer",
+        "Time for a kept file",
+        "A file counts as one that cannot be read when reading it takes longer than this.",
+        default=300,
+        minimum=1,
+    ),
+    "file_threads": setting(
+        "integer",
+        "Threads that keep files",
+        "How many files are read and uploaded at once.",
+        default=8,
+        minimum=1,
+        maximum=MOST_FILE_THREADS,
+    ),
+}
 
 PROPERTIES: dict[str, dict[str, Any]] = {
     "lake_root": LAKE_ROOT,
@@ -143,6 +207,70 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 SCHEMA: dict[str, Any] = {"type": "object", "properties": PROPERTIES, "required": ["lake_root"]}
 
 
+@dataclass(frozen=True, slots=True)
+class FileProperty:
+    """A property that has files. ``name`` is how the setting writes it, ``path`` leads to it from the record."""
+
+    name: str
+    path: Path
+    holds: Holds
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSettings:
+    """What becomes of attached files. ``properties`` are those of each stream, in the order of the rows; seconds and
+    bytes are as the schema above says. ``without_effect`` are the other settings of files that are set although no
+    stream has properties with files."""
+
+    properties: Mapping[str, Sequence[FileProperty]]
+    allowed: Allowed
+    private_addresses: bool
+    record_missing: bool
+    most_bytes: int
+    seconds: int
+    threads: int
+    without_effect: Sequence[str] = ()
+
+
+def file_settings(value: Callable[[str], Any]) -> FileSettings:
+    """Typed settings; ``value`` gives a validated setting by its name. Raises ``SettingError``."""
+    properties = {
+        stream: [_property(stream, name, holds) for name, holds in named.items()]
+        for stream, named in (value("file_properties") or {}).items()
+    }
+    properties = {stream: each for stream, each in properties.items() if each}
+    return FileSettings(
+        properties=properties,
+        allowed=Allowed.parse(value("file_sources") or ()),
+        private_addresses=value("file_private_addresses"),
+        record_missing=value("on_missing_file") == "record",
+        most_bytes=value("max_attached_bytes"),
+        seconds=value("file_timeout_seconds"),
+        threads=value("file_threads"),
+        without_effect=() if properties else _set_beside(value),
+    )
+
+
+def _set_beside(value: Callable[[str], Any]) -> list[str]:
+    """The settings beside ``file_properties`` that are not at their defaults."""
+    others = {name: each.get("default") for name, each in FILE_SETTINGS.items() if name != "file_properties"}
+    return [name for name, default in others.items() if (value(name) or None) != (default or None)]
+
+
+def _property(stream: str, name: str, holds: Holds) -> FileProperty:
+    def refused(place: int) -> SettingError:
+        return SettingError(
+            f"file_properties has a property that is not a path, from character {place} on",
+            hint='write for example photo, user.photo, photos[*].url or "odd name".x',
+            stream=stream,
+            property=name,
+        )
+
+    if len(name) > _LONGEST_PROPERTY or not name.isprintable():
+        raise refused(1)
+    return FileProperty(name, parse_path(name, refused), holds)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings that ingestion itself uses; bytes and seconds as the schema above says, 0: never."""
@@ -185,28 +313,16 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
             f"atomic_run and {URL} exclude each other: an atomic run commits once, at its end, and decides by itself",
             hint=f"leave {URL} unset for this run, or atomic_run",
         )
-    return Settings(
-        lake_root=value("lake_root") or "",
-        tap_id=tap_id,
-        manifest_store=value("manifest_store"),
-        max_file_records=value("max_file_records"),
-        max_file_bytes=value("max_file_bytes"),
-        max_file_age_seconds=value("max_file_age_seconds"),
-        max_memory_bytes=value("max_memory_bytes"),
-        compression_level=value("compression_level"),
-        compress_threads=value("compress_threads") or min(MOST_THREADS, _processors()),
-        atomic_run=value("atomic_run"),
-        validate_records=value("validate_records"),
-        add_record_metadata=value("add_record_metadata"),
-        spool_dir=value("spool_dir"),
-        lock=LockSettings(
-            max_wait=value("lock_max_wait_seconds"),
-            stale_after=value("lock_stale_after_seconds"),
-            refresh=value("lock_refresh_seconds"),
-        ),
-        files=file_settings(value),
-        queue=queue,
+    plain = {name: value(name) for name in Settings.__dataclass_fields__ if name in PROPERTIES}
+    plain["lake_root"] = plain["lake_root"] or ""
+    plain["tap_id"] = tap_id
+    plain["compress_threads"] = plain["compress_threads"] or min(MOST_THREADS, _processors())
+    lock = LockSettings(
+        max_wait=value("lock_max_wait_seconds"),
+        stale_after=value("lock_stale_after_seconds"),
+        refresh=value("lock_refresh_seconds"),
     )
+    return Settings(**plain, lock=lock, files=file_settings(value), queue=queue)
 
 
 def _processors() -> int:

@@ -11,9 +11,8 @@ from singerlake.clock import timestamp
 from singerlake.format.decision import Brought, Decision, aborted, commit_name
 from singerlake.format.state.model import Run
 from singerlake.lake import Lake
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, RunShare, commit_run
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part
 from tests.lakes import FilesOf, Line
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -36,7 +35,7 @@ def commit_together(
             writer = lake.stream(tap, stream).writer(writer_id="a-test", store="log")
             sent = writer.upload(files.written(writer, lines, Path(folder)))
             parts.append(
-                Part(
+                RunShare(
                     writer,
                     tuple(upload.file for upload in sent),
                     {upload.file.version: upload.schema for upload in sent},

@@ -22,7 +22,7 @@ from singerlake.format.schema_hash import DEEPEST, canonical_schema, is_too_deep
 from singerlake.format.state import fold
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import SchemaVersion, StreamSchema
-from singerlake.interpreter import recursion_limit
+from singerlake.interpreter import process
 from singerlake.lake import Lake
 from singerlake.site.tree import tree_of
 from singerlake.upkeep.reports.schema_diff import compare
@@ -156,7 +156,7 @@ def test_a_schema_that_refers_to_itself_without_end_is_an_error_and_no_crash(tmp
 def test_a_deep_record_that_a_target_took_is_sound_to_every_reader(innermost: str, tmp_path: Path) -> None:
     value = "[" * 3_000 + innermost + "]" * 3_000
     line = f'{{"type":"RECORD","stream":"users","record":{{"id":1,"x":{value}}}}}'.encode()
-    recursion_limit.make_room()
+    process.make_room()
     ingest(tmp_path, [schema(schema=column({})), line])
     stream = Lake.open(str(tmp_path)).stream(TAP, "users")
 
@@ -169,6 +169,6 @@ def test_a_deep_record_that_a_target_took_is_sound_to_every_reader(innermost: st
 
 
 def test_a_limit_that_is_higher_stays() -> None:
-    sys.setrecursionlimit(recursion_limit.CALLS + 1)
-    recursion_limit.make_room()
-    assert sys.getrecursionlimit() == recursion_limit.CALLS + 1
+    sys.setrecursionlimit(process.CALLS + 1)
+    process.make_room()
+    assert sys.getrecursionlimit() == process.CALLS + 1

@@ -33,7 +33,7 @@ from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.scan.scan import scan
 from singerlake.upkeep.vacuum.apply import vacuum_stream
 from singerlake.upkeep.verify.verify import verify_stream
-from tap_singerlake.reader import MessageBlock, Reader, SchemaLine
+from tap_singerlake.replay import MessageBlock, Reader, SchemaLine
 from tests.fakes import START
 from tests.tap.runs import replay
 from tests.upkeep.shelf import SCHEMA, STREAM, TAP, file_id, header, record, schema_line

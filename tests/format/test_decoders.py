@@ -12,7 +12,7 @@ import msgspec
 from singerlake.format.decoders import PREPARED, prepare_decoders
 
 NEVER_DECODED = {
-    "singerlake.stores.queued.objects.Refusal",
+    "singerlake.stores.queued.message.Refusal",
     "singerlake.upkeep.scan.scan.ScanResult",
     "singerlake.storage.port.Entry",
     "target_singerlake.input.messages.Records",

@@ -26,8 +26,8 @@ from singerlake.lake import Lake
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 from singerlake.upkeep.verify.verify import verify_stream
-from tap_singerlake.extent.start_offset import start_offset
-from tap_singerlake.reader import MessageBlock, Reader
+from tap_singerlake.extent import start_offset
+from tap_singerlake.replay import MessageBlock, Reader
 from tests.golden.cases import EXPECTED, READABLE, REFUSED, SUITE, having
 
 LARGEST = 1 << 20

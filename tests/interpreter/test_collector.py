@@ -9,8 +9,8 @@ from importlib.metadata import version
 
 import pytest
 
-from singerlake.interpreter import collector
-from singerlake.interpreter.collector import collector_paused, made_to_last
+from singerlake.interpreter import process
+from singerlake.interpreter.process import collector_paused, made_to_last
 
 
 def test_it_rests_and_then_works_again() -> None:
@@ -33,7 +33,7 @@ def test_what_lasts_is_passed_over_only_in_a_process_of_one_s_own(
     monkeypatch: pytest.MonkeyPatch, own_process: bool, frozen: int
 ) -> None:
     calls: list[bool] = []
-    monkeypatch.setattr(collector, "_spares", own_process)
+    monkeypatch.setattr(process, "_spares", own_process)
     monkeypatch.setattr(gc, "freeze", lambda: calls.append(gc.isenabled()))
     for _ in range(2):
         with made_to_last():

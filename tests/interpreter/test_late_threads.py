@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from singerlake.interpreter.late_threads import LateThreads
+from singerlake.interpreter.threads import LateThreads
 
 NAME = "late-in-a-test"
 

@@ -9,15 +9,15 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.clock import SystemClock
-from singerlake.interpreter import turns
-from singerlake.interpreter.turns import Turns, holding, waiting
+from singerlake.interpreter import threads
+from singerlake.interpreter.threads import Turns, holding, waiting
 
 LONG = 20.0
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PATIENCE", LONG)
+    monkeypatch.setattr(threads, "PATIENCE", LONG)
 
 
 def thread(work: Callable[[], object]) -> threading.Thread:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.transactions import Transaction
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, Outdated

@@ -15,7 +15,7 @@ import pytest
 
 import singerlake.cli.main
 import tap_singerlake.tap
-from target_singerlake.files import stream_queue
+from target_singerlake.files import publishing
 from target_singerlake.target import TargetSingerlake
 from tests.faults.support.haste import Haste, hasten
 from tests.processes import plugins
@@ -39,7 +39,7 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
     arguments: Sequence[str] = ()
     about: str = ""
-    files_at_once: int = stream_queue.FILES_AT_ONCE
+    files_at_once: int = publishing.FILES_AT_ONCE
     haste: Haste | None = None
 
     def run(self, given: bytes = b"", *, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
@@ -69,7 +69,7 @@ def main() -> None:
         return result
 
     setattr(owner, method, fatal)
-    stream_queue.FILES_AT_ONCE = asked.files_at_once
+    publishing.FILES_AT_ONCE = asked.files_at_once
     if asked.haste is not None:
         hasten(pytest.MonkeyPatch(), asked.haste)
     if asked.command:

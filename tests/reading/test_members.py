@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from singerlake import reading
 from singerlake.errors import BrokenFileError
 from singerlake.format.extra_fields import Provenance, empty_member
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.reading import members
-from singerlake.reading.members import read_members, verified
+from singerlake.reading import read_members, verified
 from singerlake.singer_file import Block, compress_member, read_blocks
 
 SCHEMA = b'{"type":"SCHEMA","stream":"s","schema":{"properties":{}}}\n'
@@ -99,7 +99,7 @@ SIZES = st.tuples(st.sampled_from([50, 400, 1 << 24]), st.sampled_from([16, 300,
 def test_files_of_any_make_are_read_as_in_pieces_from_any_member(made, sizes, data):
     body, file = made
     member = data.draw(st.integers(0, len(file.members) - 1))
-    with patch.object(members, "LARGEST", sizes[0]), patch.object(members, "_PIECE", sizes[1]):
+    with patch.object(reading, "LARGEST", sizes[0]), patch.object(reading, "_PIECE", sizes[1]):
         given = outcome(read_members, body, file, member)
     assert given == outcome(in_pieces, body, file, member)
     assert given[1] == ""

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from singerlake import scratch
 from singerlake.errors import AccessDeniedError, SingerlakeError, StorageFullError, StorageUnavailableError
-from singerlake.scratch import database
-from singerlake.scratch.database import ScratchDatabase, to_raw, to_sortable, to_text
+from singerlake.scratch import ScratchDatabase, to_raw, to_sortable, to_text
 from tests.scratch.disks import fill_disk
 
 REFUSALS = [
@@ -34,8 +34,8 @@ TABLES = ["CREATE TABLE texts (text BLOB, number INTEGER)"], ["CREATE INDEX by_t
 @given(st.lists(st.tuples(st.text("ab\0\udcff\uffff\U0001f600", max_size=3), st.integers(0, 9))), st.integers(1, 9))
 def test_rows_are_read_as_they_were_added(added: list[tuple[str, int]], at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(database, "_AT_ONCE", at_once)
-        patched.setattr(database, "_PAGE", at_once)
+        patched.setattr(scratch, "_AT_ONCE", at_once)
+        patched.setattr(scratch, "_PAGE", at_once)
         made = ScratchDatabase("texts", *TABLES)
         for text, number in added:
             made.add("texts", (to_raw(text), number))
@@ -54,8 +54,8 @@ def test_numbers_of_any_size_are_in_order(numbers: list[int]) -> None:
 
 
 def test_any_thread_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_CACHE_KIB", 100)
-    monkeypatch.setattr(database, "_AT_ONCE", 100)
+    monkeypatch.setattr(scratch, "_CACHE_KIB", 100)
+    monkeypatch.setattr(scratch, "_AT_ONCE", 100)
     made = ScratchDatabase("texts", *TABLES)
 
     def work(start: int) -> int:
@@ -72,7 +72,7 @@ def test_any_thread_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
 SPOOLING = """
 import os, time
 from pathlib import Path
-from singerlake.scratch.database import ScratchDatabase
+from singerlake.scratch import ScratchDatabase
 
 def in_file():
     links = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
@@ -122,7 +122,7 @@ def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         StorageFullError, match=r"^no space is left for the files; free some, or set \$TMPDIR"
     ) as caught:
         fill()
-    assert caught.value.context == {"folder": database._folder()}
+    assert caught.value.context == {"folder": scratch._sqlite_folder()}
 
 
 @pytest.mark.parametrize(("number", "kind"), REFUSALS)
@@ -135,7 +135,7 @@ def test_a_disk_that_refuses_is_named(
         raise OSError(number, "refused")
 
     monkeypatch.setattr(os, "fsync", refuse)
-    monkeypatch.setattr(database, "_CACHE_KIB", 100)
+    monkeypatch.setattr(scratch, "_CACHE_KIB", 100)
     most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, most[1]))
     try:
@@ -143,7 +143,7 @@ def test_a_disk_that_refuses_is_named(
             fill()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, most)
-    assert caught.value.context == {"folder": database._folder()}
+    assert caught.value.context == {"folder": scratch._sqlite_folder()}
 
 
 def test_what_the_disk_is_not_to_blame_for_stays_as_it_is() -> None:

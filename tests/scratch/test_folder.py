@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.errors import AccessDeniedError, SingerlakeError, StorageFullError, StorageUnavailableError
-from singerlake.scratch.folder import local_folder
+from singerlake.scratch import local_folder
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.scratch import database
-from singerlake.scratch.listed_paths import ListedPaths
+from singerlake import scratch
+from singerlake.scratch import ListedPaths
 
 PATHS = st.text("ab/é\0\udcff", max_size=4)
 SIZES = st.integers(0, 9) | st.integers()
@@ -22,7 +22,7 @@ def stamped(path: str, said: bytes) -> bytes:
 @given(st.lists(st.tuples(PATHS, SIZES, st.binary(max_size=2))), st.lists(PATHS), st.booleans())
 def test_paths_answer_as_dicts_do(listed: list[tuple[str, int, bytes]], shown: list[str], with_stamps: bool) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(database, "_AT_ONCE", 2)
+        patched.setattr(scratch, "_AT_ONCE", 2)
         paths = ListedPaths()
         for path, size, said in listed:
             paths.add(path, size, said)

@@ -19,8 +19,7 @@ from singerlake.storage.port import Entry, Part, Storage
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
-from singerlake.stores.writing.uploads import Receipt, Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.gc.apply import collect_stream
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest

@@ -73,7 +73,7 @@ def without_lineage(text: str) -> Any:
 def test_each_group_is_a_task(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files in order over several jobs, each of several groups."""
     monkeypatch.setattr(tasks, "_GROUPS_PER_CORE", 1)
-    monkeypatch.setattr("singerlake.work.groups.GROUP_BYTES", 1)
+    monkeypatch.setattr("singerlake.work.batches.GROUP_BYTES", 1)
     files = lake.stream("t", "s").snapshot().files
     with spark_tasks(lake.storage.url, None) as engine:
         before = spark.sparkContext.statusTracker().getJobIdsForGroup()

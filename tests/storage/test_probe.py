@@ -20,6 +20,7 @@ from singerlake.storage.probe import (
     PROBE_PREFIX,
     RACERS,
     Answer,
+    Proved,
     Together,
     _left_behind,
     at_once,
@@ -27,7 +28,6 @@ from singerlake.storage.probe import (
     probe,
     prove,
 )
-from singerlake.storage.probe_results import Proved
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage, Step
 

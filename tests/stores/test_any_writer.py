@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,15 +12,14 @@ from singerlake.errors import LostStateError, StorageFullError, StreamClosedErro
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.schema_hash import schema_hash
-from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Run, StreamSchema
 from singerlake.format.state.transactions import Close
 from singerlake.singer_file import Spool, compress_member
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter, Upload
 from tests.fakes import START
 from tests.stores.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place, make_place
+from tests.stores.writing.confirming import on_confirm
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 VERSION = schema_hash(SCHEMA)
@@ -106,13 +105,7 @@ def test_who_waits_for_a_commit_hears_of_it_before_the_files_are_looked_for(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, told = writer(place), list[str]()
-    confirm = StreamWriter.confirm
-
-    def confirmed(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object] = bool) -> None:
-        told.append("confirmed")
-        confirm(self, files, meanwhile)
-
-    monkeypatch.setattr(StreamWriter, "confirm", confirmed)
+    on_confirm(monkeypatch, before=lambda _: told.append("confirmed"))
     own.committed = lambda manifest: told.extend(file.id for file in manifest.files)
     one = upload(place, tmp_path)
     receipt = own.submit([one])

@@ -17,8 +17,7 @@ from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Spool, compress_member
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter, Upload
 from tests.fakes import START
 from tests.format.state.test_fold import check_log
 from tests.processes.forked import FORKED

@@ -15,10 +15,10 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
-from singerlake.stores import shared_states
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.port import Loaded
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments import stored
+from singerlake.stores.segments.stored import read_manifest
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, new_file
 from tests.format.state.test_large_manifest import listed, state
@@ -31,7 +31,7 @@ STORAGE = MemoryStorage(clock=FakeClock(), ids=counting_ids())
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "LARGE", 1 << 16)
-    monkeypatch.setattr(shared_states, "_MANY", 512)
+    monkeypatch.setattr(stored, "_MANY", 512)
 
 
 @pytest.fixture

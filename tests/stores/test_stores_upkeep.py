@@ -15,7 +15,7 @@ from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles, Rebase, ReplaceFiles
 from singerlake.stores.port import Loaded
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import read_manifest
 from tests.format.state.test_fold import add, new_file, with_holes
 from tests.stores.stores import KINDS, Place, make_place
 

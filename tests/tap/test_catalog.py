@@ -14,8 +14,7 @@ from singer_sdk.singerlib import Catalog, MetadataMapping, SelectionMask
 
 from singerlake.errors import CorruptObjectError, SettingError
 from singerlake.format.state.model import SchemaVersion
-from tap_singerlake.catalog.catalog import Overrides, for_singer_sdk, plain
-from tap_singerlake.catalog.sdk_schemas import for_sdk
+from tap_singerlake.catalog.catalog import Overrides, for_sdk, for_singer_sdk, plain
 from tests.lakes import build_stream
 from tests.tap.runs import V1, V2, discover, make_tap, replay
 

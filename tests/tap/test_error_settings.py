@@ -14,7 +14,7 @@ import pytest
 from singerlake.clock import random_id
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageFullError
 from singerlake.lake import Lake
-from tap_singerlake.files import copies
+from tap_singerlake import files
 from tests.attached.lakes import attach
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.tap.batch.support import batch_config
@@ -25,7 +25,7 @@ PLACES: dict[str, Any] = {"batch_config": batch_config, "include_files": str}
 
 @pytest.fixture(params=PLACES)
 def setting(request: pytest.FixtureRequest, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(copies, "IN_MEMORY", 0)
+    monkeypatch.setattr(files, "IN_MEMORY", 0)
     attach(lake, "tap-a", "photos", [[b"a photo"]])
     return str(request.param)
 

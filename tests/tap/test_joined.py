@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tap_singerlake.catalog.joined import joined
+from tap_singerlake.catalog.columns import joined
 
 INTEGER, NUMBER, TEXT = {"type": "integer"}, {"type": "number"}, {"type": "string"}
 TIME = {"type": "string", "format": "date-time"}

@@ -1,17 +1,19 @@
-"""How much is written at once to what standard output may be."""
+"""How much is written at once to what standard output may be, and what a signal between two writes does."""
 
 from __future__ import annotations
 
 import io
 import os
+import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tap_singerlake import output
-from tap_singerlake.output import piece_for
+from tap_singerlake.output import LineWriter, piece_for
 
 
 def test_a_file_takes_a_block_whole(tmp_path: Path) -> None:
@@ -42,3 +44,14 @@ def test_what_is_neither_gets_small_pieces() -> None:
     with one, other:
         assert piece_for(one) == 1 << 16
     assert piece_for(io.BytesIO()) == 1 << 16
+
+
+def test_a_signal_between_two_writes_ends_the_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(threading.Timer, "start", lambda _: None)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out := io.BytesIO()))
+    writer = LineWriter()
+    writer.write(b"{}\n")
+    with pytest.raises(SystemExit) as left:
+        writer.stop(signal.SIGTERM)
+    assert (left.value.code, out.getvalue()) == (128 + signal.SIGTERM, b"{}\n")

@@ -8,6 +8,7 @@ import json
 import msgspec
 import pytest
 
+from singerlake import reading
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import BrokenFileError, CorruptObjectError, LostBookmarkError, MissingFileError, UnknownNameError
 from singerlake.format import layout
@@ -15,10 +16,9 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.reading import ranges
-from singerlake.reading.members import verified
+from singerlake.reading import verified
 from singerlake.singer_file import Block
-from tap_singerlake.reader import FileEnd, MessageBlock, Reader, SchemaLine
+from tap_singerlake.replay import FileEnd, MessageBlock, Reader, SchemaLine
 from tests.lakes import build_stream, record_line
 from tests.storage.memory import MemoryStorage, Step
 from tests.tap.runs import V1, V2
@@ -34,7 +34,7 @@ class FarStorage(MemoryStorage):
 
 @pytest.fixture(params=[MemoryStorage, FarStorage], ids=["near", "far"])
 def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
-    monkeypatch.setattr(ranges, "RANGE", 70)
+    monkeypatch.setattr(reading, "RANGE", 70)
     made: MemoryStorage = request.param(clock=SystemClock(), ids=random_id)
     return made
 

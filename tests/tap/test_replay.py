@@ -11,9 +11,8 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import Block
 from tap_singerlake.catalog.catalog import Overrides
-from tap_singerlake.passthrough import Passthrough
-from tap_singerlake.reader import FileEnd, MessageBlock, SchemaLine
-from tap_singerlake.replay import Replay
+from tap_singerlake.conversion import Passthrough
+from tap_singerlake.replay import FileEnd, MessageBlock, Replay, SchemaLine
 
 SCHEMA = b'{"type":"SCHEMA","stream":"s","schema":{"properties":{}},"key_properties":[]}\n'
 RECORD = b'{"type":"RECORD","stream":"s","record":{"id":%d}}\n'

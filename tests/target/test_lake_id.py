@@ -18,8 +18,7 @@ import pytest
 from singerlake.errors import AccessDeniedError, StorageFullError
 from singerlake.lake import Lake
 from singerlake.singer_file import Spool
-from target_singerlake.files.growing import Compressor, GrowingFile
-from target_singerlake.files.lake_id import LakeId
+from target_singerlake.files.growing import Compressor, GrowingFile, LakeId
 from tests.target.support import TAP, ingest, manifest, records, schema
 from tests.target.test_parts import add_member, growing, hand_over
 

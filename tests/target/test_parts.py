@@ -26,17 +26,16 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.stores.writing.writer import StreamWriter
-from target_singerlake.files.growing import Compressor, GrowingFile
-from target_singerlake.files.lake_id import LakeId
-from target_singerlake.files.open_files import NewFiles, OpenFiles
-from target_singerlake.files.progress import EVERY_SECONDS, Progress
+from target_singerlake.files.growing import Compressor, GrowingFile, LakeId
+from target_singerlake.files.open_files import OpenFiles
 from target_singerlake.files.publishing import Publisher
 from target_singerlake.input.schema import schema_of
-from target_singerlake.memory import keep_freed_memory
+from target_singerlake.progress import EVERY_SECONDS, Progress
 from target_singerlake.settings import PROPERTIES, settings_of
 from target_singerlake.state import HeldStates
+from target_singerlake.target import keep_freed_memory
 from tests.fakes import START
+from tests.stores.writing.confirming import on_confirm
 from tests.target.support import environment, ingest, kept_ids, records, schema
 
 
@@ -63,7 +62,7 @@ def test_after_an_error_nothing_passes_for_compressed() -> None:
 def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upload, publish, confirm = LocalStorage.upload, Publisher.publish, StreamWriter.confirm
+    upload, publish = LocalStorage.upload, Publisher.publish
     begun, all_whole, whole, committed = threading.Event(), threading.Event(), [], []
 
     def wait_for_all(self: LocalStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
@@ -79,13 +78,9 @@ def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
         if len(whole) == 3:
             all_whole.set()
 
-    def note(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
-        confirm(self, files, meanwhile)
-        committed.append([file.messages for file in files])
-
     monkeypatch.setattr(LocalStorage, "upload", wait_for_all)
     monkeypatch.setattr(Publisher, "publish", count)
-    monkeypatch.setattr(StreamWriter, "confirm", note)
+    on_confirm(monkeypatch, behind=lambda files: committed.append([file.messages for file in files]))
     ingest(tmp_path, [schema(), *records(1, 2, 3, 4, 5)], max_file_records=2)
     assert committed == [[2, 2, 1]]
     assert kept_ids(tmp_path) == [1, 2, 3, 4, 5]
@@ -94,20 +89,16 @@ def test_files_that_are_whole_while_one_is_uploaded_are_committed_with_it(
 def test_far_files_that_are_whole_while_one_is_uploaded_are_uploaded_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upload, confirm = LocalStorage.upload, StreamWriter.confirm
+    upload = LocalStorage.upload
     together, committed = threading.Barrier(3, timeout=60), []
 
     def meet(self: LocalStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
         together.wait()
         return upload(self, key, path, ready)
 
-    def note(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
-        confirm(self, files, meanwhile)
-        committed.append([file.messages for file in files])
-
     monkeypatch.setattr(LocalStorage, "near", property(lambda _: False))
     monkeypatch.setattr(LocalStorage, "upload", meet)
-    monkeypatch.setattr(StreamWriter, "confirm", note)
+    on_confirm(monkeypatch, behind=lambda files: committed.append([file.messages for file in files]))
     ingest(tmp_path, [schema(), *records(1, 2, 3, 4, 5)], max_file_records=2)
     assert committed == [[2, 2, 1]]
     assert kept_ids(tmp_path) == [1, 2, 3, 4, 5]
@@ -118,7 +109,7 @@ def test_the_spools_of_far_files_go_beside_the_look_for_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_found: bool
 ) -> None:
     (spool_dir := tmp_path / "spools").mkdir()
-    confirm, remove, left = StreamWriter.confirm, Path.unlink, []
+    remove, left = Path.unlink, []
     gone = threading.Event()
 
     def send(self: LocalStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
@@ -133,16 +124,15 @@ def test_the_spools_of_far_files_go_beside_the_look_for_the_files(
         if path in left:
             gone.set()
 
-    def look(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
+    def look(files: Sequence[NewFile]) -> None:
         assert gone.wait(60)
         if not is_found:
             raise MissingFileError("a file is gone")
-        confirm(self, files, meanwhile)
 
     monkeypatch.setattr(LocalStorage, "near", property(lambda _: False))
     monkeypatch.setattr(LocalStorage, "upload", send)
     monkeypatch.setattr(Path, "unlink", note)
-    monkeypatch.setattr(StreamWriter, "confirm", look)
+    on_confirm(monkeypatch, before=look)
     with nullcontext() if is_found else pytest.raises(MissingFileError):
         ingest(tmp_path / "lake", [schema(), *records(1, 2, 3)], spool_dir=str(spool_dir))
     assert len(left) == 1
@@ -305,18 +295,22 @@ def test_what_waits_and_what_is_compressed_keep_within_the_memory_together(
     compressor, block_bytes = Compressor(threads, memory), memory // 8
     files = OpenFiles(
         settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": memory}, {}),
-        NewFiles(run_id="r", folder=tmp_path, ids=random_id, lake_id=known_id()),
+        run_id="r",
+        folder=tmp_path,
+        ids=random_id,
+        lake_id=known_id(),
         compressor=compressor,
         states=HeldStates(),
         opened=lambda stream: None,
         closed=lambda file: None,
     )
+    files.now, files.monotonic = START, 0.0
     names = [f"s{number}" for number in range(5)]
     for name in names:
         files.use_schema(schema_of(b'{"type":"SCHEMA","stream":"%s","schema":{"properties":{}}}' % name.encode(), 1))
     data = b"x" * (memory // 100) + b"\n"
     for number in range(400):
-        files.add(names[number % 5 and number % 3], data, 1, 1, [], START, 0.0)
+        files.add(names[number % 5 and number % 3], data, 1, [])
         files.keep_within_memory(block_bytes)
         assert files.buffered + compressor.in_flight + 2 * block_bytes <= memory
     files.close_all()
@@ -341,7 +335,7 @@ def test_progress_is_told_at_least_every_half_minute(caplog: pytest.LogCaptureFi
 
 FREED = """
 import resource
-from target_singerlake.memory import keep_freed_memory
+from target_singerlake.target import keep_freed_memory
 from target_singerlake.settings import MEMORY_BYTES
 
 def faults():

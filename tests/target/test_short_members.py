@@ -11,9 +11,8 @@ import pytest
 
 from singerlake.clock import random_id
 from singerlake.format.lines.times import Span
-from target_singerlake.files.growing import Compressor, GrowingFile
-from target_singerlake.files.lake_id import LakeId
-from target_singerlake.files.open_files import NewFiles, OpenFiles
+from target_singerlake.files.growing import Compressor, GrowingFile, LakeId
+from target_singerlake.files.open_files import OpenFiles
 from target_singerlake.input.schema import schema_of
 from target_singerlake.settings import settings_of
 from target_singerlake.state import HeldStates
@@ -47,12 +46,16 @@ class Captured:
         self.sent = dict.fromkeys(self.names, b"")
         self.files = OpenFiles(
             settings_of({"lake_root": "x", "tap_id": "t", "max_memory_bytes": MEMORY, **settings}, {}),
-            NewFiles(run_id="r", folder=folder, ids=random_id, lake_id=lake_id),
+            run_id="r",
+            folder=folder,
+            ids=random_id,
+            lake_id=lake_id,
             compressor=self.compressor,
             states=HeldStates(),
             opened=lambda stream: None,
             closed=self.closed.append,
         )
+        self.files.now, self.files.monotonic = START, 0.0
         for name in self.names:
             line = b'{"type":"SCHEMA","stream":"%s","schema":{"properties":{}}}' % name.encode()
             self.files.use_schema(schema_of(line, 1))
@@ -66,7 +69,7 @@ class Captured:
                 filler = some.randbytes(size // 2).hex().encode() if random else b""
                 line = (b"%s %d " % (name.encode(), number) + filler)[: size - 1].ljust(size - 1, b"x") + b"\n"
                 time = (START + timedelta(seconds=number)).isoformat()
-                self.files.add(name, line, 1, 1, [time, time], START, 0.0)
+                self.files.add(name, line, 1, [time, time])
                 self.sent[name] += line
                 since_block += size
                 if since_block >= BLOCK:

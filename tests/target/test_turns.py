@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from singerlake.clock import SystemClock, random_id
-from singerlake.interpreter import turns
-from singerlake.interpreter.turns import Turns
+from singerlake.interpreter import threads
+from singerlake.interpreter.threads import Turns
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.stores.lockfile import LockfileStore
@@ -83,16 +83,16 @@ def test_no_thread_has_a_turn_while_it_waits_for_one_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
 ) -> None:
     """Else that one waits until its patience ends. In a new lake, the first thread makes what all need."""
-    monkeypatch.setattr(turns, "PATIENCE", 10.0)
+    monkeypatch.setattr(threads, "PATIENCE", 10.0)
     in_vain: list[str] = []
-    real = turns._Turn.take
+    real = threads._Turn.take
 
-    def take(self: turns._Turn) -> None:
+    def take(self: threads._Turn) -> None:
         real(self)
         if not self._has:
             in_vain.append(threading.current_thread().name)
 
-    monkeypatch.setattr(turns._Turn, "take", take)
+    monkeypatch.setattr(threads._Turn, "take", take)
     ingest(tmp_path, LINES, manifest_store=store)
     assert in_vain == []
 

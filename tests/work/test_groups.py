@@ -21,9 +21,8 @@ from singerlake.storage.port import Storage
 from singerlake.upkeep.rebuild.survey import SurveyTask, data_files
 from singerlake.upkeep.verify.check_file import VerifyTask
 from singerlake.upkeep.verify.findings import Finding
-from singerlake.work.batches import batches, consumed
+from singerlake.work.batches import batches, consumed, grouped, waves
 from singerlake.work.engine import Threads
-from singerlake.work.groups import grouped, waves
 from singerlake.work.processes import Processes
 from tests.format.state.test_fold import data_file
 from tests.lakes import build_stream

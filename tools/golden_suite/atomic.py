@@ -13,9 +13,8 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Run, StreamSchema
 from singerlake.format.state.transactions import PrepareFiles, Transaction
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, RunShare, commit_run
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded
 from tools.golden_suite.cases import case
@@ -47,7 +46,7 @@ class Runs:
         maker.stream = own
         return file
 
-    def parts(self, **streams: tuple[Any, Sequence[bytes]]) -> list[Part]:
+    def parts(self, **streams: tuple[Any, Sequence[bytes]]) -> list[RunShare]:
         """What one run brings to each stream."""
         self.maker.clock.sleep(1)
         self.count += 1
@@ -58,7 +57,7 @@ class Runs:
             writer = self.maker.lake.stream(self.maker.tap, stream).writer(writer_id="suite", store=self.maker.kind)
             kept = StreamSchema(schema=schema, key_properties=("n",))
             told = Run(id=run, writer="suite", started=self.maker.now(), status="finished")
-            made.append(Part(writer, (file,), {file.version: kept}, told))
+            made.append(RunShare(writer, (file,), {file.version: kept}, told))
         return made
 
     def run(self, **streams: tuple[Any, Sequence[bytes]]) -> str:
@@ -75,7 +74,7 @@ class Runs:
         maker.messages += list(streams.get(maker.stream, (None, ()))[1])
         return self.decisions.listed().names[-1]
 
-    def prepare(self, name: str, parts: Sequence[Part]) -> None:
+    def prepare(self, name: str, parts: Sequence[RunShare]) -> None:
         """The first half of a run that stopped there."""
         for part in parts:
             change = PrepareFiles(commit=name, files=part.files, schemas=part.schemas, run=part.run)

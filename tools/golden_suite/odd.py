@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from singerlake.format import layout
-from singerlake.interpreter.recursion_limit import READING, make_room
+from singerlake.interpreter.process import READING, make_room
 from tools.golden_suite.cases import case, plain
 from tools.golden_suite.maker import V1, V2, Maker, empty_part, file_bytes, record
 

@@ -17,7 +17,7 @@ from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.stores.commit import submit_transaction
 from singerlake.stores.port import Loaded
-from singerlake.stores.segments import new_state, objects, stored
+from singerlake.stores.segments import objects, stored
 from tools.golden_suite.cases import case
 from tools.golden_suite.maker import V1, V2, Maker, activate, file_bytes, record
 
@@ -31,7 +31,7 @@ def in_segments(maker: Maker) -> Iterator[None]:
     with (
         mock.patch.object(stored, "SIZES", SIZES),
         mock.patch.multiple(objects, random_id=maker.ids, _AT_ONCE=1, _KEPT=0),
-        mock.patch.object(new_state, "random_id", maker.ids),
+        mock.patch.object(stored, "random_id", maker.ids),
     ):
         yield
 

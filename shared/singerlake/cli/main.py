@@ -16,7 +16,7 @@ import click
 from singerlake.cli.exit_codes import FAILED, exit_code
 from singerlake.cli.interruption import INTERRUPTED, TERMINATED, Terminated, terminable
 from singerlake.errors import SingerlakeError
-from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.process import collector_paused
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

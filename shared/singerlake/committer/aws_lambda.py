@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from singerlake.committer.of_lake import committer_of
+from singerlake.committer import committer_of
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
 from singerlake.stores.queued.committer import Committer
-from singerlake.stores.queued.port import Received
+from singerlake.stores.queued.message import Received
 
 _PREFIX = "SINGERLAKE_"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")

@@ -1,10 +1,23 @@
-"""Threads that work ahead for a generator."""
+"""Threads that work ahead for a generator, threads for work that is mostly called off before it is due, and threads
+that run one at a time and wait for a disk all at once.
+
+At each call of the system a thread gives up the interpreter's lock, and must get it back from those that took it
+meanwhile. To commit a small file takes a hundred such calls: with several threads that do so, handing the lock about
+took longer than all else that they did. Where they take turns, a call that returns at once finds the lock free.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+
+PATIENCE = 0.02
+"""Seconds that a thread waits for its turn. Then it goes on without: the one whose turn it is may wait for something
+that this thread holds."""
+
+_own = threading.local()
 
 
 @contextmanager
@@ -22,3 +35,138 @@ def threads_ahead(count: int, name: str) -> Iterator[ThreadPoolExecutor]:
         executor.shutdown(cancel_futures=True)
         raise
     executor.shutdown()
+
+
+class LateThread:
+    """One piece of work that was asked for. ``end`` calls it off, or waits for its end if it has begun."""
+
+    def __init__(self, work: Callable[[], object], all_of_them: LateThreads) -> None:
+        self.work = work
+        self.thread: threading.Thread | None = None
+        self._all = all_of_them
+
+    def end(self) -> None:
+        """After this, the work does not run, nor will it. What tells it to end is the caller's."""
+        thread = self._all.forget(self)
+        if thread is not None:
+            thread.join()
+
+
+class LateThreads:
+    """Begins each piece of work on a thread of its own, between half of ``seconds`` and ``seconds`` after it was asked
+    for, unless it was called off before. One thread waits for all of them, since to start one takes longer than most
+    of what is called off. All threads are daemons, called ``name``."""
+
+    def __init__(self, seconds: float, name: str) -> None:
+        self._half = seconds / 2
+        self._name = name
+        # What a thread of ours runs may be cleared away in the midst of starting another, and end its own then.
+        self._guard = threading.RLock()
+        self._fresh: set[LateThread] = set()
+        self._ripe: set[LateThread] = set()
+        self._watched = False
+
+    def begin(self, work: Callable[[], object]) -> LateThread:
+        """Have ``work`` done later. Raises ``RuntimeError`` where no thread can be started."""
+        late = LateThread(work, self)
+        with self._guard:
+            if not self._watched:
+                threading.Thread(target=self._watch, name=self._name, daemon=True).start()
+                self._watched = True
+            self._fresh.add(late)
+        return late
+
+    def forget(self, late: LateThread) -> threading.Thread | None:
+        """Begin ``late`` no more; its thread, where it has begun."""
+        with self._guard:
+            self._fresh.discard(late)
+            self._ripe.discard(late)
+            return late.thread
+
+    def _watch(self) -> None:
+        pause = threading.Event()
+        while True:
+            pause.wait(self._half)
+            with self._guard:
+                due, self._ripe, self._fresh = self._ripe, self._fresh, set()
+                for late in due:
+                    self._start(late)
+                if not self._ripe:
+                    self._watched = False
+                    return
+
+    def _start(self, late: LateThread) -> None:
+        thread = threading.Thread(target=late.work, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # No thread is to be had at the moment.
+            self._ripe.add(late)
+        else:
+            late.thread = thread
+
+
+class _Turn:
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self._has = False
+
+    def take(self) -> None:
+        self._has = self._lock.acquire(timeout=PATIENCE)
+
+    def give_back(self) -> None:
+        if self._has:
+            self._has = False
+            self._lock.release()
+
+
+class Turns:
+    """Of a group of threads. A turn is a courtesy: it keeps no two threads apart where that matters."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """A turn, once it is free, for the length of a block but for what is ``waiting`` in it. Not within another."""
+        turn = _own.turn = _Turn(self._lock)
+        turn.take()
+        try:
+            yield
+        finally:
+            _own.turn = None
+            turn.give_back()
+
+
+class _Waiting:
+    def __enter__(self) -> None:
+        turn = getattr(_own, "turn", None)
+        if turn is not None:
+            turn.give_back()
+
+    def __exit__(self, *_: object) -> None:
+        turn = getattr(_own, "turn", None)
+        if turn is not None:
+            turn.take()
+
+
+_WAITING = _Waiting()
+
+
+def waiting() -> AbstractContextManager[None]:
+    """Around what waits for something other than the interpreter: a thread that has a turn gives it to another one for
+    that time."""
+    return _WAITING
+
+
+@contextmanager
+def holding(lock: threading.Lock) -> Iterator[None]:
+    """``lock`` held for the length of a block. While a thread that has a turn waits for it, another one has the turn:
+    the one that holds the lock may need it."""
+    if not lock.acquire(blocking=False):
+        with waiting():
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

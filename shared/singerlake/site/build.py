@@ -8,7 +8,7 @@ from pathlib import Path
 
 from singerlake.errors import SettingError
 from singerlake.format import layout
-from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.process import collector_paused
 from singerlake.lake import Lake
 from singerlake.site.facts.facts import LakeFacts
 from singerlake.site.facts.gather import gather

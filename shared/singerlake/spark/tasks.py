@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from singerlake.errors import SingerlakeError
 from singerlake.spark.tables.sql import SparkSql
 from singerlake.spark.worker_storage import worker_storage
+from singerlake.work.batches import waves
 from singerlake.work.engine import Answer, Item, Task, answers
-from singerlake.work.groups import waves
 
 if TYPE_CHECKING:
     import pyarrow as pa

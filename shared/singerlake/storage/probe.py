@@ -27,6 +27,7 @@ from singerlake.errors import (
     AccessDeniedError,
     ConditionNotSupportedError,
     ConditionsUnprovenError,
+    SingerlakeError,
     StorageUnavailableError,
     UnknownOutcomeError,
 )
@@ -53,6 +54,11 @@ _TRIES = 5
 """Of a write that is to be refused and whose reply was lost."""
 
 Answer = TypeVar("Answer")
+
+_DOUBTED_AFTER = 60.0
+"""Seconds for which it is believed that a storage ignores conditions, before that is proved again."""
+_PROVED_AGAIN_AFTER = 3600.0
+"""Seconds for which it is believed that a storage honours them."""
 
 
 class Together(Protocol):
@@ -104,7 +110,7 @@ def prove(
     began, tries, waits = clock.monotonic(), 0, backoff(clock)
     while True:
         answers = _Answers()
-        seen = _probe(storage, answers, clock=clock, ids=ids, server=server, together=together, racers=racers)
+        seen = probe(storage, clock=clock, ids=ids, server=server, together=together, racers=racers, answers=answers)
         if seen is not None:
             return seen
         waited, tries = clock.monotonic() - began, tries + 1
@@ -127,28 +133,18 @@ def probe(
     server: str = "",
     together: Together = at_once,
     racers: int = RACERS,
+    answers: _Answers | None = None,
 ) -> Capabilities | None:
     """One round of questions, with a few small objects under ``_singerlake_probe/``; None where the answers prove
-    nothing. ``server`` names what answers, among all that may serve the same objects. Raises what storage raises.
+    nothing. ``server`` names what answers, among all that may serve the same objects. ``answers`` notes what storage
+    answered. Raises what storage raises.
 
     The objects are removed where the credentials may delete. Where they may not, a later probe takes over what an
     earlier one left, so that probes do not pile up. Then no object can be created in a race, so the earlier one must
     have noted that its race had one winner, at the same server and at most a day ago. Two probes might take over the
     same objects, so only good news counts of them.
     """
-    return _probe(storage, _Answers(), clock=clock, ids=ids, server=server, together=together, racers=racers)
-
-
-def _probe(
-    storage: Storage,
-    answers: _Answers,
-    *,
-    clock: Clock,
-    ids: IdSource,
-    server: str,
-    together: Together,
-    racers: int,
-) -> Capabilities | None:
+    answers = answers or _Answers()
     began, nonce = clock.monotonic(), ids().encode()
     name = _NOTE + hashlib.sha256(server.encode()).hexdigest()[:16]
     left = _left_behind(storage, name, nonce)
@@ -385,3 +381,73 @@ def _judge_race(told: Sequence[bytes], stored: Stored | None) -> _Verdict:
     if len(told) > 1 or (told and stored is not None and stored.body != told[0]):
         return _Verdict.IGNORED
     return _Verdict.HONOURED if told and stored is not None else _Verdict.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """What a proof came to that failed, without the frames that an error holds."""
+
+    asker: tuple[str, float]
+    kind: type[SingerlakeError]
+    message: str
+    hint: str
+    context: Mapping[str, object]
+
+    def again(self) -> SingerlakeError:
+        """Its error, for one more thread."""
+        return self.kind(self.message, hint=self.hint, **self.context)
+
+
+class Proved:
+    """The capabilities of one storage, safe to share between threads: one of them proves, the others wait and get what
+    came of it, also that the storage proved nothing or did not answer. ``capabilities`` were proved ``at`` that time of
+    the monotonic clock; None: nothing is yet. ``server`` is what answers for the storage, as ``probe`` takes it."""
+
+    def __init__(self, server: str = "") -> None:
+        self._server = server
+        self._lock = threading.Lock()
+        self.capabilities: Capabilities | None = None
+        self.at = 0.0
+        self._failed: _Failed | None = None
+
+    def of(
+        self,
+        storage: Storage,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        max_wait: float,
+        setting: str = "s3_probe_max_wait_seconds",
+    ) -> Capabilities:
+        """What ``storage`` honours. Raises as ``prove``."""
+        before = self._failed
+        with self._lock:
+            failed = self._failed
+            if failed is not None and failed is not before and failed.asker == (storage.url, max_wait):
+                # Another thread has just asked the same for as long as this one would.
+                raise failed.again()
+            known, now = self.capabilities, clock.monotonic()
+            if known is None or not known.conditional_put:
+                if known is None or now - self.at >= _DOUBTED_AFTER:
+                    try:
+                        known = prove(
+                            storage, clock=clock, ids=ids, max_wait=max_wait, setting=setting, server=self._server
+                        )
+                    except (ConditionsUnprovenError, StorageUnavailableError) as error:
+                        self._failed = _Failed(
+                            (storage.url, max_wait), type(error), error.message, error.hint, error.context
+                        )
+                        raise
+                    self.at = now
+            elif now - self.at >= _PROVED_AGAIN_AFTER:
+                # Of a storage that honoured its conditions once, only proof says that it has ceased to.
+                known = probe(storage, clock=clock, ids=ids, server=self._server) or known
+                self.at = now
+            self.capabilities = known
+            return known
+
+    def refused(self) -> None:
+        """A storage that refuses does look at conditions: that it ignores them is to be proved again."""
+        known = self.capabilities
+        if known is not None and known.takes_conditions and not known.conditional_put:
+            self.at = float("-inf")

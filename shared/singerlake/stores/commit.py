@@ -156,11 +156,17 @@ def caught_up(store: ManifestStore, base: Loaded, unknown: UnknownOutcomeError |
             raise unknown from error
         raise
     if fresh is None:
-        raise UnknownOutcomeError(
-            "the stream's state disappeared while a transaction was being committed",
-            hint="run 'singerlake rebuild', then run again; no file was deleted",
-        )
+        raise state_lost("a transaction was being committed")
     return fresh
+
+
+def state_lost(doing: str, **where: object) -> UnknownOutcomeError:
+    """For a stream that had a state, and has none any more."""
+    return UnknownOutcomeError(
+        f"the stream's state disappeared while {doing}",
+        hint="run 'singerlake rebuild', then run again; no file was deleted",
+        **where,
+    )
 
 
 def is_done(manifest: Manifest, change: Change) -> bool:

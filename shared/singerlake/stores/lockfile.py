@@ -19,8 +19,7 @@ from singerlake.storage.port import Refused, Storage, Written
 from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.publish import refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import in_new_segments, to_stored
-from singerlake.stores.shared_states import note, read_manifest
+from singerlake.stores.segments.stored import in_new_segments, note, read_manifest, to_stored
 
 logger = logging.getLogger(__name__)
 

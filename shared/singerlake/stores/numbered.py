@@ -28,12 +28,9 @@ from singerlake.format.state.transactions import PrepareFiles, Rebase, Transacti
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
-from singerlake.stores.publish import publish_manifest, published, refuse_foreign
-from singerlake.stores.segments.new_state import for_log, opened
+from singerlake.stores.publish import Snapshots, SnapshotSettings, publish_manifest, published, refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import with_source
-from singerlake.stores.shared_states import read_manifest
-from singerlake.stores.snapshots import Snapshots, SnapshotSettings
+from singerlake.stores.segments.stored import for_log, opened, read_manifest, with_source
 
 _RELOADS = 10
 _LOOK_AGAIN = 0.02

@@ -9,7 +9,7 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.shared_states import note
+from singerlake.stores.segments.stored import note
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from singerlake.clock import timestamp
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import Change, Transaction
 from singerlake.stores.commit import Commit, newer, submit_transaction
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
+from singerlake.stores.publish import stream_closed
 from singerlake.upkeep.context import StreamContext
 
 Made = TypeVar("Made")

@@ -11,10 +11,10 @@ from singerlake.errors import LostStateError
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
-from singerlake.stores.history import stream_closed
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.publish import stream_closed
+from singerlake.stores.segments.stored import read_manifest
 from singerlake.upkeep.rebuild.survey import has_data_files
 
 

@@ -27,8 +27,8 @@ from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
 from singerlake.stores.commit import commit_once
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
+from singerlake.stores.publish import stream_closed
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.file_count import NONE, Tally, tally
 from singerlake.upkeep.gc.apply import Collected, collect_now

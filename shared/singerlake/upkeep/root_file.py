@@ -9,7 +9,7 @@ from singerlake.clock import IdSource
 from singerlake.errors import CorruptObjectError, TooManyConflictsError
 from singerlake.format import layout
 from singerlake.format.metadata import root
-from singerlake.interpreter.turns import holding
+from singerlake.interpreter.threads import holding
 from singerlake.storage.conditional import replace_what_was_seen
 from singerlake.storage.port import Storage, Stored
 from singerlake.upkeep.identity import evidence

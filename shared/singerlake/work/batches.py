@@ -1,11 +1,17 @@
-"""Many things, passed on without one of them being held for longer than it is needed."""
+"""Many things, passed on without one of them being held for longer than it is needed, and in groups for engines that
+read in other processes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
+
+GROUP_BYTES = 32 << 20
+"""Stored bytes of a group: long enough at work that sending it there does not matter, short enough to share out."""
+GROUP_FILES = 1000
 
 
 def consumed(items: list[Item]) -> Iterator[Item]:
@@ -29,3 +35,15 @@ def batches(items: Iterable[Item], stored: Callable[[Item], int], *, size: int, 
         held += own
     if batch:
         yield batch
+
+
+def grouped(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Items in their order, in groups; ``size`` says the stored bytes of each."""
+    return batches(items, size, size=GROUP_BYTES, most=GROUP_FILES)
+
+
+def waves(items: Iterable[Item], size: Callable[[Item], int], groups: int) -> Iterator[list[list[Item]]]:
+    """How many groups at a time."""
+    made = grouped(items, size)
+    while wave := list(islice(made, groups)):
+        yield wave

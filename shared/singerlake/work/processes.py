@@ -15,8 +15,8 @@ from typing import Any
 
 from singerlake.errors import StorageUnavailableError
 from singerlake.storage.port import Storage
+from singerlake.work.batches import grouped
 from singerlake.work.engine import Answer, Item, Task, answers
-from singerlake.work.groups import grouped
 
 _opened: Storage | None = None
 

@@ -6,7 +6,9 @@ a batch cannot hold ends it: another SCHEMA, an ACTIVATE_VERSION, records of ano
 
 from __future__ import annotations
 
+import json
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,19 +16,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, BinaryIO, Self
+
+from isal import isal_zlib
 
 from singerlake.clock import IdSource
+from singerlake.errors import SettingError
 from singerlake.format.lines.records import Cut, cut, line_at
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.spools import Spools
 from singerlake.storage.port import Storage
 from singerlake.upkeep.gc.batch_files import BatchNames
 from singerlake.work.ahead import begun
-from tap_singerlake.batch.files import Encoder, encoder
 from tap_singerlake.batch.settings import BatchConfig
-from tap_singerlake.batch.worker import Worker
-from tap_singerlake.error_settings import place_of, spool_error
+from tap_singerlake.error_settings import on_spool, place_of
 from tap_singerlake.output import encode
 
 _ROOM = 16 << 20
@@ -36,6 +39,10 @@ _UPLOADS = 4
 
 Write = Callable[[bytes | memoryview], None]
 
+_GZIP = 16 + 15
+"""``wbits`` of zlib for one gzip member."""
+_LEVEL = 1
+
 
 @dataclass(slots=True)
 class _Batch:
@@ -44,40 +51,14 @@ class _Batch:
     stream: str
     version: Any
     path: Path
-    encoder: Encoder
+    encoder: LinesFile | ParquetFile
     time_extracted: Any = None
-
-
-class Output(Protocol):
-    """A context for one stream's messages. After ``most`` messages at the latest a checkpoint is due; ``room`` is how
-    many bytes of them may wait while more are read."""
-
-    @property
-    def most(self) -> int: ...
-
-    @property
-    def room(self) -> int: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def write(self, lines: bytes | memoryview) -> None:
-        """Whole lines of SCHEMA, RECORD and ACTIVATE_VERSION messages."""
-        ...
-
-    def checkpoint(self, bookmark: Bookmark) -> None:
-        """All that was written goes out before the STATE of ``bookmark``."""
-        ...
-
-    def finish(self) -> None:
-        """Return when everything is out."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class DirectOutput:
-    """Messages as they are, at once."""
+    """A context for one stream's messages, which go out as they are, at once. After ``most`` messages at the latest a
+    checkpoint is due; ``room`` is how many bytes of them may wait while more are read."""
 
     write: Write
     checkpoint: Callable[[Bookmark], None]
@@ -106,7 +87,7 @@ class Batches:
 
 @dataclass
 class BatchOutput:
-    """Records in files. Left by an error, nothing more is written.
+    """The same with records in files. Left by an error, nothing more is written.
 
     Raises what storage raises, ``StorageFullError`` for the local disk, ``SettingError`` and what ``say`` raises.
     """
@@ -130,10 +111,8 @@ class BatchOutput:
         return _ROOM
 
     def __enter__(self) -> Self:
-        try:
+        with on_spool():
             self._folder = self._ends.enter_context(Spools(None).make())
-        except OSError as error:
-            raise spool_error(error, Path(error.filename or "")) from error
         self._ends.callback(self._worker.close)
         return self
 
@@ -218,3 +197,125 @@ class BatchOutput:
                 sent.result()
             say()
             self._waiting.popleft()
+
+
+class Worker:
+    """One thread. ``room`` is the most bytes that may be under way, but one piece of work of any size. After an error
+    nothing more is done: later work fails with it, too. It keeps no process alive."""
+
+    def __init__(self, name: str, room: int) -> None:
+        self._name = name
+        self._room = room
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[Callable[[], None], int, Future[None]]] = deque()
+        self._under_way = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._error: BaseException | None = None
+
+    def do(self, work: Callable[[], None], size: int = 0) -> Future[None]:
+        """Have ``work`` done after all that came before. Waits while too much is under way. Raises what earlier work
+        raised."""
+        done = Future[None]()
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or not self._under_way or self._under_way + size <= self._room)
+            if self._error is not None:
+                raise self._error
+            self._under_way += size
+            self._waiting.append((work, size, done))
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+        return done
+
+    def close(self) -> None:
+        """Begin nothing more, and return when nothing is under way. What waited is cancelled."""
+        with self._changed:
+            self._closed = True
+            for _, _, done in self._waiting:
+                done.cancel()
+            self._waiting.clear()
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if not self._waiting:
+                    return
+                work, size, done = self._waiting.popleft()
+            try:
+                if self._error is None:
+                    work()
+            except BaseException as error:
+                self._error = error
+            if self._error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(self._error)
+            # What it holds is let go before there is room for more.
+            del work
+            with self._changed:
+                self._under_way -= size
+                self._changed.notify_all()
+
+
+def encoder(config: BatchConfig, path: Path) -> LinesFile | ParquetFile:
+    """What makes the file at ``path``, which is not there yet."""
+    return ParquetFile(path, config.compression) if config.format == "parquet" else LinesFile(path, config.compression)
+
+
+class LinesFile:
+    """JSON lines: the records as they are, in one gzip member or as plain text. Each method raises what the spool's
+    disk refuses."""
+
+    def __init__(self, path: Path, compression: str) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._gzip = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP) if compression == "gzip" else None
+
+    def add(self, records: bytes | bytearray) -> None:
+        self._write(records if self._gzip is None else self._gzip.compress(records))
+
+    def finish(self) -> None:
+        if self._gzip is not None:
+            self._write(self._gzip.flush())
+        if self._file is not None:
+            with on_spool(self._path):
+                self._file.close()
+
+    def _write(self, data: bytes | bytearray) -> None:
+        with on_spool(self._path):
+            if self._file is None:
+                self._file = self._path.open("xb", buffering=0)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+
+
+class ParquetFile:
+    """Parquet as singer-sdk writes it: a column for each property that a record of the batch has, with the type that
+    its values have in common. Holds all records of the batch in memory."""
+
+    def __init__(self, path: Path, compression: str) -> None:
+        self._path = path
+        self._compression = "gzip" if compression == "gzip" else "snappy"
+        self._records: list[dict[str, Any]] = []
+
+    def add(self, records: bytes | bytearray) -> None:
+        self._records += map(json.loads, records.splitlines())
+
+    def finish(self) -> None:
+        from singerlake.arrow.parquet import UnlikeRecordsError, write_parquet
+
+        try:
+            with on_spool(self._path):
+                write_parquet(self._path, self._records, compression=self._compression)
+        except UnlikeRecordsError as error:
+            raise SettingError(
+                f"the records of a batch do not fit into columns of parquet: {error}",
+                hint="set the format of batch_config to jsonl",
+            ) from error

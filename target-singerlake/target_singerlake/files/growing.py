@@ -1,9 +1,10 @@
-"""Data files while they grow: lines are compressed to gzip members, and members are appended to their file's spool."""
+"""Data files while they grow: lines are compressed to gzip members, and members are appended to their file's spool. A
+file names the lake's id, and lists the files of its records; it may grow before these are known."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,10 +16,8 @@ import msgspec
 from singerlake.attached.members import attached_members
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.times import Span, joined, span
-from singerlake.format.state.attached import Attached
+from singerlake.format.state.attached import Attached, shifted
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
-from target_singerlake.files.lake_id import LakeId
-from target_singerlake.files.record_files import RecordFiles
 from target_singerlake.input.schema import Schema
 
 WAITING = 2
@@ -26,6 +25,42 @@ WAITING = 2
 _BEHIND = 4
 """The reading thread helps while more than a fourth of what may be under way is."""
 T = TypeVar("T")
+
+_PART = 16
+"""Members that wait for the id take at most this part of the memory: a sixteenth."""
+
+
+class RecordFiles:
+    """Rows that other threads put in, each in its place; ``message`` is the number of the record in its data file. All
+    records share what ``changed`` tells, and ``check``, which raises what keeps files from coming."""
+
+    __slots__ = ("_changed", "_check", "_left", "_rows", "message")
+
+    def __init__(self, count: int, changed: threading.Condition, check: Callable[[], None]) -> None:
+        self.message = 0
+        self._rows: list[Attached | None] = [None] * count
+        self._left = count
+        self._changed = changed
+        self._check = check
+
+    @property
+    def done(self) -> bool:
+        """Whether all rows are there."""
+        return not self._left
+
+    def put(self, place: int, row: Attached) -> None:
+        """Put in a row, whose ``message`` is 0. Under the lock of ``changed``, which the caller notifies."""
+        self._rows[place] = row
+        self._left -= 1
+
+    def rows(self) -> Sequence[Attached]:
+        """All rows, when they are there. Raises what ``check`` raises."""
+        if self._left:
+            with self._changed:
+                while self._left:
+                    self._check()
+                    self._changed.wait()
+        return shifted([row for row in self._rows if row is not None], self.message)
 
 
 def _nothing(_: object) -> None:
@@ -252,3 +287,58 @@ class Compressor:
             with self._changed:
                 self.in_flight -= size
                 self._changed.notify()
+
+
+class LakeId:
+    """Asked for once, by ``ask`` on a thread of its own, when it is first wanted. ``failed`` gets what that raised, at
+    once. Compressed members may wait for it, in a sixteenth of ``max_memory_bytes``. Any thread may use it."""
+
+    def __init__(
+        self, ask: Callable[[], str | None], failed: Callable[[BaseException], None], max_memory_bytes: int
+    ) -> None:
+        self._ask = ask
+        self._failed = failed
+        self._room = max_memory_bytes // _PART
+        self._answer: Future[str | None] | None = None
+        self._changing = threading.Lock()
+        self.waiting = 0
+        """Bytes of the members that wait for it."""
+
+    @property
+    def known(self) -> bool:
+        """Whether ``wait`` gives it, or raises, at once."""
+        return self._wanted().done()
+
+    def wait(self) -> str | None:
+        """The id. Raises what asking for it raised."""
+        return self._wanted().result()
+
+    def lets_wait(self, size: int) -> bool:
+        """Whether a compressed member of ``size`` bytes may wait for it, which then counts as ``waiting``."""
+        wanted = self._wanted()
+        with self._changing:
+            if wanted.done() or self.waiting + size > self._room:
+                return False
+            self.waiting += size
+            return True
+
+    def ended_waiting(self, size: int) -> None:
+        """Members of ``size`` bytes are where they belong."""
+        with self._changing:
+            self.waiting -= size
+
+    def _wanted(self) -> Future[str | None]:
+        with self._changing:
+            if self._answer is None:
+                self._answer = Future()
+                threading.Thread(target=self._run, args=(self._answer,), name="lake-id").start()
+            return self._answer
+
+    def _run(self, answer: Future[str | None]) -> None:
+        try:
+            found = self._ask()
+        except BaseException as error:
+            self._failed(error)
+            answer.set_exception(error)
+        else:
+            answer.set_result(found)

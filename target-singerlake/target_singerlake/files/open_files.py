@@ -20,9 +20,7 @@ from singerlake.format.file_id import timed_id
 from singerlake.format.lines.messages import envelope, table_version
 from singerlake.format.newlines import end_of
 from singerlake.singer_file import MEMBER_BYTES
-from target_singerlake.files.growing import Compressor, GrowingFile, Member
-from target_singerlake.files.lake_id import LakeId
-from target_singerlake.files.record_files import RecordFiles
+from target_singerlake.files.growing import Compressor, GrowingFile, LakeId, Member, RecordFiles
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 from target_singerlake.state import HeldStates
@@ -67,39 +65,37 @@ class _Member(NamedTuple):
     before: Future[None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewFiles:
-    """What each new file of a run gets: the run's id, the folder of its spool, an id of its own, the lake's id, and
-    whether the run is ``atomic``."""
-
-    run_id: str
-    folder: Path
-    ids: IdSource
-    lake_id: LakeId
-    atomic: bool = False
-
-
 class OpenFiles:
-    """All streams of a run. Lines of one stream make a member once they are ``member_bytes``. ``opened`` is called with
-    the stream of each new file. ``closed`` is called with every closed file, in the order of its stream's messages;
-    ``GrowingFile.ready`` tells when it is compressed. ``buffered`` is the bytes of all lines that wait."""
+    """All streams of a run. Lines of one stream make a member once they are ``member_bytes``. Each new file gets the
+    run's id, a spool in ``folder``, an id of its own and the lake's id; ``opened`` is called with its stream.
+    ``closed`` is called with every closed file, in the order of its stream's messages; ``GrowingFile.ready`` tells when
+    it is compressed. ``buffered`` is the bytes of all lines that wait. The caller sets ``now`` and ``monotonic``, the
+    time, before it adds anything."""
 
     def __init__(
         self,
         settings: Settings,
-        new: NewFiles,
         *,
+        run_id: str,
+        folder: Path,
+        ids: IdSource,
+        lake_id: LakeId,
         compressor: Compressor,
         states: HeldStates,
         opened: Callable[[str], None],
         closed: Callable[[GrowingFile], None],
     ) -> None:
         self._settings = settings
-        self._new = new
+        self._run_id = run_id
+        self._folder = folder
+        self._ids = ids
+        self._lake_id = lake_id
         self._compressor = compressor
         self._states = states
         self._opened = opened
         self._closed = closed
+        self.now: datetime
+        self.monotonic: float
         self._sequence = 0
         self.buffered = 0
         self._streams: dict[str, Stream] = {}
@@ -138,63 +134,54 @@ class OpenFiles:
         name: str,
         data: bytes,
         messages: int,
-        records: int,
-        times: list[Any],
-        now: datetime,
-        monotonic: float,
+        times: list[Any] | None,
+        *,
         held: int | None = None,
         files: RecordFiles | None = None,
     ) -> None:
-        """Whole lines of one stream whose schema is known: RECORDs only, with what spans their ``time_extracted``, or
-        one message that is none; ``held`` is the epoch since when that waited. ``files`` are those of the one
-        RECORD."""
-        stream = self._streams[name]
-        limit = self._settings.max_file_records
-        if limit and records > 1 and records > limit - (stream.file.records if stream.file else 0):
+        """Whole lines of one stream whose schema is known: RECORDs only, with what spans their ``time_extracted``, or,
+        with None, one message that is none; ``held`` is the epoch since when that waited. ``files`` are those of the
+        one RECORD."""
+        stream, limit = self._streams[name], self._settings.max_file_records
+        if not limit or times is None:
+            self._add(stream, data, messages, times, held, files)
+            return
+        if messages > 1 and messages > limit - (stream.file.records if stream.file else 0):
             times = _times_of_each(data)
-        while limit and records:
-            room = limit - (stream.file.records if stream.file else 0)
-            if records < room:
-                break
+        while messages >= (room := limit - (stream.file.records if stream.file else 0)):
             head = end_of(data, room)
-            spanned = times if records == room else times[:room]
-            self._add(stream, data[:head], room, room, spanned, now, monotonic, files=files)
+            self._add(stream, data[:head], room, times if messages == room else times[:room], held, files)
             self.close_file(stream)
-            data, messages, records, times = data[head:], messages - room, records - room, times[room:]
+            data, messages, times = data[head:], messages - room, times[room:]
         if data:
-            self._add(stream, data, messages, records, times, now, monotonic, held, files)
+            self._add(stream, data, messages, times, held, files)
 
     def _add(
         self,
         stream: Stream,
         data: bytes,
         messages: int,
-        records: int,
-        times: list[Any],
-        now: datetime,
-        monotonic: float,
-        held: int | None = None,
-        files: RecordFiles | None = None,
+        times: list[Any] | None,
+        held: int | None,
+        files: RecordFiles | None,
     ) -> None:
-        file = stream.file
-        if file is None:
-            file = self._open_file(stream, now, monotonic)
+        file = stream.file or self._open_file(stream)
         if held is not None:
             file.epochs.append(self._states.opened_with(held))
         if files is not None:
             files.message = file.messages
             file.attached.append(files)
-        if records:
+        if times is not None:
             stream.last = data
+            stream.records += messages
+            stream.times += times
+            file.records += messages
         elif (activated := table_version(data)) is not None:
             file.activated = activated
         file.messages += messages
-        file.records += records
-        file.last_received = now
+        file.last_received = self.now
         stream.parts.append(data)
         stream.messages += messages
-        stream.records += records
-        stream.times += times
         if len(stream.times) >= _TIMES:
             _note_times(stream, file)
         size = len(data)
@@ -209,7 +196,7 @@ class OpenFiles:
         """Turn the largest buffers into short members while too much waits, and wait where they and what is being
         compressed are too much together, beside a block of the input and its lines by stream."""
         most = self._settings.max_memory_bytes
-        room = most - min(len(self._streams) * _STREAM_BYTES, most // 3) - 2 * block_bytes - self._new.lake_id.waiting
+        room = most - min(len(self._streams) * _STREAM_BYTES, most // 3) - 2 * block_bytes - self._lake_id.waiting
         if self.buffered > room * (1 - _MOST):
             largest = max((stream.size for stream in self._open.values()), default=0)
             self._close_largest(room - min(max(_AT_ONCE * largest, room * _LEAST), room * _MOST))
@@ -243,25 +230,26 @@ class OpenFiles:
         del self._open[stream.name]
         self._closed(file)
 
-    def _open_file(self, stream: Stream, now: datetime, monotonic: float) -> GrowingFile:
+    def _open_file(self, stream: Stream) -> GrowingFile:
         self._sequence += 1
+        now = self.now
         header = FileHeader(
-            id=timed_id(now, self._new.ids()),
+            id=timed_id(now, self._ids()),
             created=timestamp(now),
-            run=self._new.run_id,
+            run=self._run_id,
             seq=self._sequence,
-            atomic=self._new.atomic,
+            atomic=self._settings.atomic_run,
         )
         stream.file = GrowingFile(
             schema=stream.schema,
             header=header,
-            path=self._new.folder / header.id,
+            path=self._folder / header.id,
             epochs=[self._states.opened()],
-            opened=monotonic,
+            opened=self.monotonic,
             first_received=now,
             last_received=now,
             level=self._settings.compression_level,
-            lake_id=self._new.lake_id,
+            lake_id=self._lake_id,
         )
         self._open[stream.name] = stream
         self._bare.pop(stream.name, None)

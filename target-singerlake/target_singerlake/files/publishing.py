@@ -1,34 +1,40 @@
-"""Finished files on their way into the lake: files of different streams at once, of one stream in order."""
+"""Finished files on their way into the lake: files of different streams at once, of one stream in order. Those of an
+atomic run are uploaded as they become whole, and committed all at its end."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from msgspec import UNSET
 from singer_sdk.metrics import Metric, Tag, Timer
 
-from singerlake.adapters import DEFAULT_STORE, ON_THE_LAKE
+from singerlake.adapters import ATOMIC_STORES, DEFAULT_STORE, ON_THE_LAKE
 from singerlake.clock import Clock, timestamp
-from singerlake.errors import SingerlakeError
+from singerlake.errors import BrokenFileError, SettingError, SingerlakeError
+from singerlake.format.layout import file_path
+from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import NewFile
-from singerlake.format.state.model import Manifest, Run
+from singerlake.format.state.model import Manifest, Run, SchemaVersion, StreamSchema
 from singerlake.format.state.selection import newest_version
 from singerlake.format.state.table_versions import unactivated
 from singerlake.format.state.transactions import AddFiles
-from singerlake.interpreter.turns import Turns
+from singerlake.interpreter.threads import Turns, waiting
 from singerlake.lake import Lake
 from singerlake.storage.port import Capabilities
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.atomic.commit_run import AtomicRun, RunShare, commit_run, require_atomic, require_room
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from target_singerlake.files.growing import GrowingFile
-from target_singerlake.files.publish_schedule import Looks
-from target_singerlake.files.stream_queue import Channel
 from target_singerlake.input.schema import Schema
 from target_singerlake.settings import Settings
 
@@ -44,6 +50,9 @@ PENDING_FILES = 32
 """Finished files that may wait for it, while more input is read."""
 SETTLE_EVERY = 0.5
 """Seconds between two looks for the place of stored commits, where the manifest store settles them later."""
+
+FILES_AT_ONCE = 16
+"""Files of one stream that one transaction may carry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +71,105 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class KnownStream:
-    """A stream without messages that is known now. ``manifest`` is its state, where it had to be looked at."""
+    """A stream without messages that is known now, and when its SCHEMA came."""
 
-    stream: str
     epochs: Sequence[int]
-    manifest: Manifest | None
+
+
+@dataclass
+class Channel:
+    """One stream's way into the lake: its writer, the last thing it was given to do, the files that are to be committed
+    next, those that were ``taken`` for the commit under way, and the commits whose place in the log is not settled yet.
+    ``announced`` are the versions that the catalogue was told of, the newest one last, ``announced_at`` is the end of
+    the stream when it was. ``table_version`` and ``activated`` are those of the files that were taken so far."""
+
+    name: str
+    writer: StreamWriter | None = None
+    last: Future[None] | None = None
+    ready: deque[GrowingFile] = field(default_factory=deque)
+    taken: list[GrowingFile] = field(default_factory=list)
+    unsettled: deque[tuple[Receipt, list[GrowingFile]]] = field(default_factory=deque)
+    settling: Future[None] | None = None
+    look_again: float = 0.0
+    announced: dict[str, SchemaVersion] = field(default_factory=dict)
+    announced_at: int = 0
+    recorded: str = ""
+    table_version: int | None = None
+    activated: int | None = None
+
+    def uploads(self, writer: StreamWriter, taken: list[GrowingFile]) -> Iterator[Upload | None]:
+        """The first of ``ready``, once it is whole, and those of the same schema after it that are whole when they are
+        asked for; None where none is. ``taken`` gets each."""
+        while len(taken) < FILES_AT_ONCE:
+            following = self.ready[0] if self.ready else None
+            if following is None or (taken and not following.is_whole):
+                yield None
+                continue
+            if taken and following.schema.content != taken[0].schema.content:
+                return
+            with waiting():
+                rows = following.finish()
+            taken.append(self._take())
+            yield _upload(writer, self.name, following, rows)
+
+    def _take(self) -> GrowingFile:
+        growing = self.ready.popleft()
+        self.table_version = self.table_version if growing.table_version is None else growing.table_version
+        self.activated = self.activated if growing.activated is None else growing.activated
+        return growing
+
+
+def _upload(writer: StreamWriter, stream: str, growing: GrowingFile, rows: tuple[Attached, ...]) -> Upload:
+    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFileError``."""
+    spool, content = growing.spool, growing.schema.content
+    if spool is None or spool.messages != growing.messages:
+        raise BrokenFileError(
+            "a file in the spool lacks messages that were read for it",
+            hint="it was not committed; run again, and report this",
+            stream=stream,
+            id=growing.header.id,
+        )
+    version = writer.version_of(content.schema)
+    path = file_path(stream, version, growing.first, growing.last, growing.header.id)
+    first, last = timestamp(growing.first), timestamp(growing.last)
+    file = spool.describe(path=path, version=version, first=first, last=last, attached=rows)
+    return Upload(spool.path, file, content)
+
+
+class Looks:
+    """Readers of some manifest stores see a commit only once ``manifest.json`` shows it, and the next commit, which
+    brings it up, may be hours away. So a stream is looked after ``age`` seconds behind its last commit, and once more
+    where the storage's clock is ahead. Threads may share it."""
+
+    def __init__(self, clock: Clock, age: float) -> None:
+        self._clock = clock
+        self._age = age
+        self._noting = threading.Lock()
+        self._coming: dict[str, list[float]] = {}
+        self.next = math.inf
+        """When the next look is due, on the monotonic clock."""
+
+    def committed(self, stream: str) -> None:
+        """Something was committed to a stream just now."""
+        now = self._clock.monotonic()
+        with self._noting:
+            self._coming[stream] = [now + self._age, now + 2 * self._age]
+            self.next = min(self.next, now + self._age)
+
+    def due(self) -> list[str]:
+        """The streams to look after now; each look is given once."""
+        now = self._clock.monotonic()
+        if now < self.next:
+            return []
+        with self._noting:
+            streams = [stream for stream, looks in self._coming.items() if looks[0] <= now]
+            for stream in streams:
+                if len(self._coming[stream]) > 1:
+                    del self._coming[stream][0]
+                else:
+                    del self._coming[stream]
+            self.next = min((looks[0] for looks in self._coming.values()), default=math.inf)
+        return streams
 
 
 class Publisher:
@@ -348,11 +451,9 @@ class Publisher:
         )
 
     def _keep(self, channel: Channel, *, schema: Schema, epoch: int) -> None:
-        manifest = None
         if channel.name not in self._known_streams():
-            manifest = self._writer(channel).keep_schema(schema.content, self._run_id)
-            self._note(channel, manifest)
-        self._outcomes.put(KnownStream(channel.name, (epoch,), manifest))
+            self._note(channel, self._writer(channel).keep_schema(schema.content, self._run_id))
+        self._outcomes.put(KnownStream((epoch,)))
 
     def _known_streams(self) -> frozenset[str]:
         """Streams that had a version when this run first asked: of the others each is looked at."""
@@ -391,6 +492,110 @@ class Publisher:
             with self._noting:
                 manifests, self._to_announce = list(self._to_announce.values()), {}
             self._lake.announce(*manifests)
+
+
+class AtomicPublisher(Publisher):
+    """A ``Publisher`` that commits nothing before ``commit_run``, and then only a run that finished."""
+
+    def __init__(self, lake: Lake, settings: Settings, **more: Any) -> None:
+        _require_store(lake, settings)
+        super().__init__(lake, settings, **more)
+        self._uploaded: dict[str, list[tuple[GrowingFile, NewFile, StreamSchema]]] = {}
+        self._brought: set[str] = set()
+        self._bare: list[tuple[Schema, int]] = []
+
+    @property
+    def unsettled(self) -> bool:
+        """Nothing that time alone settles."""
+        return False
+
+    def keep(self, schema: Schema, epoch: int) -> None:
+        """Have a stream known by its SCHEMA alone, once the run is committed."""
+        self._keeping += 1
+        self._bare.append((schema, epoch))
+
+    def commit_run(self) -> None:
+        """Commit all that was uploaded, in the background. Of a run that did not finish nothing is committed, so that
+        none of its STATE is emitted."""
+        if self.status != "finished":
+            self.pending = self._stored = self._keeping = 0
+            logger.warning("The run is atomic and %s: nothing of it is in the lake", self.status)
+            return
+        before = [channel.last for channel in self._channels.values() if channel.last is not None]
+        self._other.append(self._executor.submit(self._commit_run, before))
+
+    def _open(self, channel: Channel) -> StreamWriter:
+        writer = super()._open(channel)
+        require_atomic(writer.store, tap=writer.tap, stream=writer.stream)
+        return writer
+
+    def _publish(self, channel: Channel) -> None:
+        """Upload the channel's next files."""
+        if not channel.ready:
+            return
+        writer, group = self._open(channel), list[GrowingFile]()
+        with self._noting:
+            self._brought.add(channel.name)
+            require_room(writer.store, len(self._brought), tap=writer.tap)
+        sent = writer.upload(channel.uploads(writer, group))
+        for growing, upload in zip(group, sent, strict=True):
+            upload.spool.unlink(missing_ok=True)
+            self._uploaded.setdefault(channel.name, []).append((growing, upload.file, upload.schema))
+        self._note_stored(len(group))
+
+    def _commit_run(self, before: list[Future[None]]) -> None:
+        """The commit, then what had to wait for it. Outcomes are told when all of it is done."""
+        try:
+            for uploaded in before:
+                # Submitted earlier, so each has a thread or is done: waiting for them cannot keep them from running.
+                uploaded.result()
+            states = commit_run(
+                AtomicRun(
+                    [self._share(name) for name in self._uploaded],
+                    Decisions(self._lake.storage, self._settings.tap_id),
+                    run_id=self._run_id,
+                    writer_id=self._writer_id,
+                    clock=self._clock,
+                    ids=self._lake.ids,
+                    pool=None if self._lake.storage.near else self._sending,
+                )
+            )
+            for name, manifest in states.items():
+                channel = self._channels[name]
+                self._committed(channel, manifest)
+                for growing, file, _ in self._uploaded[name]:
+                    self._outcomes.put(Committed(growing, file, manifest))
+            for schema, epoch in self._bare:
+                self._submit(schema.stream, partial(self._keep, schema=schema, epoch=epoch))
+        except BaseException as error:
+            self._outcomes.put(error)
+            raise
+        finally:
+            self._wake()
+
+    def _share(self, name: str) -> RunShare:
+        writer = self._channels[name].writer
+        assert writer is not None
+        files = self._uploaded[name]
+        schemas = {file.version: schema for _, file, schema in files}
+        return RunShare(writer, tuple(file for _, file, _ in files), schemas, self._run(self._channels[name]))
+
+
+def _require_store(lake: Lake, settings: Settings) -> None:
+    """Raise ``SettingError`` before anything is written, where the lake's streams cannot be committed together."""
+    metadata = lake.root_metadata()
+    kind = (metadata.manifest_store if metadata else None) or settings.manifest_store or DEFAULT_STORE
+    if kind in ATOMIC_STORES:
+        return
+    if metadata is None and settings.manifest_store is None:
+        raise SettingError(
+            f"atomic_run needs a manifest store that commits several streams together, and {kind} does not",
+            hint=f"set manifest_store to {' or '.join(ATOMIC_STORES)} for this new lake, or unset atomic_run",
+        )
+    raise SettingError(
+        f"atomic_run needs a manifest store that commits several streams together, and this lake's is {kind}",
+        hint="unset atomic_run, or move the lake with 'singerlake store migrate LAKE --to log'",
+    )
 
 
 def _remove_spools(files: Sequence[GrowingFile]) -> None:

@@ -21,7 +21,7 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.storage.port import Storage
 from singerlake.storage.roots import OF_BUCKETS
 from target_singerlake.errors import UnreadableLineError, unreadable
-from target_singerlake.input.exact import encode
+from target_singerlake.input.messages import encode
 from target_singerlake.input.passthrough import envelope, parse
 
 _BLOCK = 1 << 20

@@ -22,8 +22,7 @@ import msgspec
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.scanner import Scanner, available
 from target_singerlake.errors import MissingKeyPropertyError, RecordBeforeSchemaError, unreadable
-from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Block, Kind, Message, Records
+from target_singerlake.input.messages import Block, EarlyActivations, Kind, Message, Records
 
 BLOCK_BYTES = 2 << 20
 """Bytes of a block: what a processor's cache holds."""
@@ -84,7 +83,7 @@ class RecordCheck:
             # A stream's name that msgspec cannot hold, such as one with a lone surrogate: json looks at its lines.
             return _refuse
 
-    def require_keys(self, record: dict[str, Any], number: int, *, stream: str | None = None) -> None:
+    def require_keys(self, record: dict[str, Any], number: int) -> None:
         """Raises ``MissingKeyPropertyError``."""
         missing = [name for name in self.key_properties if name not in record]
         if missing:
@@ -92,7 +91,7 @@ class RecordCheck:
                 "a record has no value for a key property",
                 hint="correct the stream's key_properties, or the tap",
                 line=number,
-                stream=stream or self.stream,
+                stream=self.stream,
                 missing=missing,
             )
 

@@ -1,4 +1,5 @@
-"""SCHEMA messages: what they must hold, and whether two of them say the same."""
+"""SCHEMA messages: what they must hold, and whether two of them say the same. STATE messages: the value that is passed
+on when all before it is safe."""
 
 from __future__ import annotations
 
@@ -6,12 +7,15 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from singerlake.errors import InvalidSchemaError
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.schema_hash import DEEPEST, canonical_schema, is_too_deep
 from singerlake.format.state.model import StreamSchema
 from target_singerlake.errors import unreadable
-from target_singerlake.input.exact import encode
-from target_singerlake.input.passthrough import envelope
+from target_singerlake.input.messages import encode
+from target_singerlake.input.passthrough import envelope, parse
 
 _MARK = b'"SCHEMA"'
 _SETS = ("key_properties", "bookmark_properties")
@@ -67,3 +71,26 @@ def _names(value: Any, field: str, where: dict[str, Any]) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidSchemaError(f"{field} of a SCHEMA message is not a list of names", hint="correct the tap", **where)
     return tuple(names)
+
+
+class _StateMessage(msgspec.Struct, gc=False):
+    value: msgspec.Raw
+
+
+_decode_state = msgspec.json.Decoder(_StateMessage).decode
+_NOTHING = (b"null", b"{}")
+
+
+def state_value(line: bytes, number: int) -> bytes | None:
+    """The bytes of a STATE message's value; None for a value that holds nothing, which would erase bookmarks."""
+    try:
+        value = bytes(_decode_state(line).value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        content = parse(line, number)
+        if not isinstance(content, dict) or "value" not in content:
+            raise unreadable("a STATE message has no value", line, number) from None
+        value = encode(content["value"])
+    return None if b"".join(value.split()) in _NOTHING else value
+
+
+prepare_decoders(_StateMessage)

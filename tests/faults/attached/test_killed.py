@@ -31,9 +31,9 @@ MOMENTS = {
     "before the rows": ("singerlake.singer_file:Spool.append_empty", "before"),
     "after the rows": ("singerlake.singer_file:Spool.append_empty", "after"),
     "before the upload": ("singerlake.storage.local.storage:LocalStorage.upload", "before"),
-    "before the commit": ("singerlake.stores.writing.writer:StreamWriter._commit", "before"),
-    "after the commit": ("singerlake.stores.writing.writer:StreamWriter._commit", "after"),
-    "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
+    "before the commit": ("singerlake.stores.writer:StreamWriter._commit", "before"),
+    "after the commit": ("singerlake.stores.writer:StreamWriter._commit", "after"),
+    "before the STATE": ("target_singerlake.state:StateOutput.write", "before"),
 }
 """Which call, and on which side of it, a target is killed at."""
 CASES = [

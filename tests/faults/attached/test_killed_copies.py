@@ -13,7 +13,7 @@ from singerlake.clock import random_id
 from singerlake.lake import Lake
 from singerlake.storage.port import Storage
 from singerlake.storage.settings import StorageSettings
-from tap_singerlake.files.copies import IN_MEMORY
+from tap_singerlake.files import IN_MEMORY
 from tests.attached.lakes import attach, sha256
 from tests.processes.killed import Killed
 from tests.servers.s3 import S3Server

@@ -24,9 +24,9 @@ MOMENTS = {
     "after an object": ("singerlake.attached.keep:put_attached", "after", 2),
     "before the data file": ("singerlake.cli.commands.writing.put:write_data_file", "before", 1),
     "after the data file": ("singerlake.cli.commands.writing.put:write_data_file", "after", 1),
-    "before the commit": ("singerlake.stores.writing.writer:StreamWriter._commit", "before", 1),
-    "after the commit": ("singerlake.stores.writing.writer:StreamWriter._commit", "after", 1),
-    "before the end": ("singerlake.stores.writing.writer:StreamWriter.finish", "before", 1),
+    "before the commit": ("singerlake.stores.writer:StreamWriter._commit", "before", 1),
+    "after the commit": ("singerlake.stores.writer:StreamWriter._commit", "after", 1),
+    "before the end": ("singerlake.stores.writer:StreamWriter.finish", "before", 1),
     "before the catalogue": ("singerlake.lake:Lake.announce", "before", 1),
     "after the catalogue": ("singerlake.lake:Lake.announce", "after", 1),
 }

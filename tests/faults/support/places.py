@@ -25,7 +25,7 @@ from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.port import Capabilities, Storage
 from singerlake.storage.settings import StorageSettings
 from singerlake.stores.port import ManifestStore
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
 from singerlake.stream import LakeStream
 from tests.faults.support.haste import Haste, HastenedStorage, ShiftedClock
 

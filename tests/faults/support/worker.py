@@ -29,8 +29,7 @@ from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
-from singerlake.stores.writing.uploads import Receipt, Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.erase_stream import erase_messages
 from singerlake.upkeep.expire.expire_stream import Cut, expire_messages

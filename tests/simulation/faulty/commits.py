@@ -22,8 +22,7 @@ from singerlake.storage.port import Refused, Written
 from singerlake.stores.commit import Commit
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.port import Loaded, Outdated
-from singerlake.stores.writing.uploads import Receipt, Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from tests.simulation.jobs import WriterJob
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.watches.watch import ManifestWatch, Watches

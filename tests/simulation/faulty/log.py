@@ -8,7 +8,7 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore, Record
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, Trimmed

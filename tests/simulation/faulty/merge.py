@@ -19,7 +19,7 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
 from singerlake.storage.port import Stored
-from singerlake.stores.merge import write as merge_write
+from singerlake.stores.merge import entries as merge_entries
 from singerlake.stores.port import Abilities, Loaded, Outdated, Pending, Trimmed
 from singerlake.stores.segments.objects import SegmentObjects
 from tests.simulation.stores.kinds import KINDS, Kind
@@ -188,7 +188,7 @@ class NeverRolls(EntryKeys):
 
 
 def _never_rolling() -> AbstractContextManager[object]:
-    return mock.patch.object(merge_write, "EntryKeys", NeverRolls)
+    return mock.patch.object(merge_entries, "EntryKeys", NeverRolls)
 
 
 _MPS3 = Kind("mps3-lag", Mps3Store, _seen_watches, watched=Believing, truth=OnlyWhatIsLost)

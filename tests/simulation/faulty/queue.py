@@ -15,10 +15,9 @@ from singerlake.format.state.additions import Conflict, add
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest
-from singerlake.stores.queued import commit_parts
-from singerlake.stores.queued.worker import MOST, Worker
-from singerlake.stores.writing.uploads import Receipt, Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.queued import committer
+from singerlake.stores.queued.committer import MOST, Worker
+from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from tests.simulation.jobs import WriterJob
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.stores.queueing import CommitterJob, queueing
@@ -72,14 +71,14 @@ def _counts_twice() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(additions, "add", _twice))
         stack.enter_context(mock.patch.object(additions, "is_known", return_value=False))
-        stack.enter_context(mock.patch.object(commit_parts, "is_done", return_value=False))
+        stack.enter_context(mock.patch.object(committer, "is_done", return_value=False))
         stack.enter_context(mock.patch("singerlake.format.state.fold.add", _twice))
         yield
 
 
 def _in_any_order() -> AbstractContextManager[object]:
     """A committer looks for no file that has to be there before."""
-    return mock.patch.object(commit_parts, "_is_there", return_value=True)
+    return mock.patch.object(committer, "_is_there", return_value=True)
 
 
 _LOG = KINDS["log"]

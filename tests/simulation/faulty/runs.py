@@ -17,9 +17,9 @@ from singerlake.format.state import fold, prepared
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import PrepareFiles, Transaction
-from singerlake.stores.atomic import in_log, parts, view
+from singerlake.stores.atomic import commit_run, view
+from singerlake.stores.atomic.commit_run import LogCommit
 from singerlake.stores.atomic.decisions import Decisions, Listed
-from singerlake.stores.atomic.in_log import LogCommit
 from singerlake.stores.atomic.view import StreamView
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.port import Loaded, Outdated
@@ -36,7 +36,7 @@ _prepare = prepared.prepare
 
 def _the_first_alone(self: LogCommit, name: str, *, waiting: bool) -> dict[str, Brought] | None:
     """Decides once the first stream is prepared."""
-    first_alone = replace(self._run, parts=self._run.parts[:1])
+    first_alone = replace(self._run, shares=self._run.shares[:1])
     return _prepare_all(LogCommit(first_alone), name, waiting=waiting)
 
 
@@ -71,7 +71,7 @@ def _as_if_refused(self: Decisions, name: str) -> Decision:
     return there or aborted(name, at=START, writer="nobody", run=None)
 
 
-def _as_it_is(part: parts.Part, error: SingerlakeError) -> SingerlakeError:
+def _as_it_is(part: commit_run.RunShare, error: SingerlakeError) -> SingerlakeError:
     """What went wrong behind the decision, as if it had been before."""
     return error
 
@@ -108,7 +108,7 @@ def _as_of_by_one_listing(
 def _by_the_clock() -> AbstractContextManager[object]:
     """Names commits by the writer's clock alone."""
     held = ExitStack()
-    held.enter_context(mock.patch.object(parts, "commit_name", lambda now, id, after: commit_name(now, id)))
+    held.enter_context(mock.patch.object(commit_run, "commit_name", lambda now, id, after: commit_name(now, id)))
     held.enter_context(mock.patch.object(fold, "prepare", _whatever_the_name))
     return held
 
@@ -137,7 +137,7 @@ RUNS_WITH_HOLES = (
     _kind("runs-not-read-back", _with(Decisions, "decide", _without_reading_back)),
     _kind("runs-undecided", _with(NumberedStore, "_decided", _as_if_decided)),
     _kind("runs-not-read", _with(Decisions, "get", _as_if_refused)),
-    _kind("runs-unsure", _with(in_log, "not_shown", _as_it_is)),
+    _kind("runs-unsure", _with(commit_run, "not_shown", _as_it_is)),
     _kind("runs-behind", _with(NumberedStore, "commit", _behind)),
     _kind("runs-published", _with(NumberedStore, "_settles", _whatever_it_is)),
     _kind("runs-one-listing", _with(view, "_ends", _by_one_listing)),

@@ -9,15 +9,13 @@ from functools import partial
 from singerlake.clock import timestamp
 from singerlake.errors import RetryableError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest, Run
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, RunShare, commit_run
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.atomic.view import StreamView, view, view_as_of
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter, Upload
 from tests.simulation.jobs import Actor, PublisherJob, TrimmerJob
 from tests.simulation.runs.truth import Runs
 from tests.simulation.runs.watch import STREAMS, RunsWatch
@@ -117,13 +115,13 @@ class RunWriterJob(TapActor):
 
     def _deliver(self, process: Process, delivery: Mapping[str, tuple[int, ...]]) -> None:
         world, run = self.world, self.new_run(process)
-        parts: list[Part] = []
+        parts: list[RunShare] = []
         for stream, files in delivery.items():
             writer = self.writer(process, stream)
             writer.open()
             uploads = [self.file(stream, run, seq, messages) for seq, messages in enumerate(files)]
             writer.upload(uploads)
-            parts.append(Part(writer, tuple(upload.file for upload in uploads), {VERSION: SCHEMA}, run))
+            parts.append(RunShare(writer, tuple(upload.file for upload in uploads), {VERSION: SCHEMA}, run))
         self.rest(process)
         files_of = {part.writer.stream: [file.id for file in part.files] for part in parts}
         self.runs.begins(run.id, files_of)
@@ -135,7 +133,7 @@ class RunWriterJob(TapActor):
         self.runs.acked(run.id)
         world.note(f"knows that run {run.id} is committed")
 
-    def _commit(self, process: Process, parts: list[Part], run: Run) -> dict[str, Manifest]:
+    def _commit(self, process: Process, parts: list[RunShare], run: Run) -> dict[str, Manifest]:
         may_be_there = False
         while True:
             whole = AtomicRun(

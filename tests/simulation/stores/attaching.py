@@ -14,8 +14,7 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RetireFiles
-from singerlake.stores.writing.uploads import Receipt, Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.erase_stream import Erased
 from singerlake.upkeep.expire.expire_stream import Cut, expire_messages

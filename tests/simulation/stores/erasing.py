@@ -20,7 +20,7 @@ from singerlake.format.state import fold
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Run
 from singerlake.storage.port import Storage
-from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writer import Upload
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
 from singerlake.upkeep.gc.apply import collect_now

@@ -15,8 +15,8 @@ from singerlake.stores.dynamodb.client import DynamoTable
 from singerlake.stores.dynamodb.items import SegmentItems, SegmentsWithItems
 from singerlake.stores.dynamodb.log import DynamoLog
 from singerlake.stores.lockfile import LockfileStore
-from singerlake.stores.log.objects import ObjectLog
-from singerlake.stores.merge import write as merge_write
+from singerlake.stores.log import ObjectLog
+from singerlake.stores.merge import entries as merge_entries
 from singerlake.stores.merge.settings import MergeSettings
 from singerlake.stores.merge.store import MergeStore
 from singerlake.stores.numbered import NumberedStore
@@ -168,7 +168,7 @@ def _merge(world: World, process: Process) -> MergeStore:
 
 
 def _rolling_soon() -> AbstractContextManager[object]:
-    return mock.patch.object(merge_write, "EntryKeys", NearlyFull)
+    return mock.patch.object(merge_entries, "EntryKeys", NearlyFull)
 
 
 def merge_watches(world: World) -> Watches:

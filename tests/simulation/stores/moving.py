@@ -12,7 +12,7 @@ from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase
 from singerlake.storage.port import Stored
-from singerlake.stores.log.objects import Floor
+from singerlake.stores.log import Floor
 from singerlake.stores.numbered import Record
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import published

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from singerlake.stores.snapshots import SnapshotSettings
+from singerlake.stores.publish import SnapshotSettings
 from tests.simulation.world.world import World
 
 _TRANSACTIONS = (4, 1, 100)

@@ -16,12 +16,10 @@ from singerlake.lock_file import LockSettings
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.stores.queued import committer as committer_module
-from singerlake.stores.queued.committer import Committer
-from singerlake.stores.queued.port import Received
-from singerlake.stores.queued.sender import Sender
+from singerlake.stores.queued.committer import Committer, Worker
+from singerlake.stores.queued.message import Received
 from singerlake.stores.queued.settings import QueueSettings
-from singerlake.stores.queued.store import QueuedStore
-from singerlake.stores.queued.worker import Worker
+from singerlake.stores.queued.store import QueuedStore, Sender
 from tests.simulation.jobs import Actor
 from tests.simulation.run import Auditor
 from tests.simulation.stores.kinds import KINDS, Kind, StoreOf

@@ -20,7 +20,7 @@ from singerlake.stores.dynamodb import items as dynamodb_items
 from singerlake.stores.dynamodb.items import SegmentItems
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.segments import objects, stored
-from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writer import Upload
 from singerlake.upkeep.gc.segments import collect_segments
 from tests.fakes import START
 from tests.simulation.jobs import GRACE, Actor, WriterJob

@@ -29,11 +29,10 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.stores.commit import is_done
 from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
-from singerlake.stores.publish import publish_manifest, refuse_foreign
+from singerlake.stores.publish import Snapshots, publish_manifest, refuse_foreign
 from singerlake.stores.segments import stored
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.shared_states import read_manifest
-from singerlake.stores.snapshots import Snapshots
+from singerlake.stores.segments.stored import read_manifest
 from tests.simulation.stores.often import snapshot_settings
 from tests.simulation.world.faults import Fate
 from tests.simulation.world.files import STREAM, TAP

@@ -18,7 +18,7 @@ from singerlake.format.state.transactions import Rebase
 from singerlake.lock_file import LockBody, parse_lock
 from singerlake.storage.port import Stored
 from singerlake.storage.probe import PROBE_PREFIX
-from singerlake.stores.log.objects import Floor
+from singerlake.stores.log import Floor
 from singerlake.stores.numbered import Record
 from tests.simulation.watches.segments import SegmentWatch
 from tests.simulation.watches.truth import Fail, Truth

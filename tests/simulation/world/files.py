@@ -18,7 +18,7 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.singer_file import compress_member
-from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writer import Upload
 from tests.fakes import START
 from tests.simulation.world.storage import Spooled
 

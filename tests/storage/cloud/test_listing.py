@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.storage.cloud.driver import Page
-from singerlake.storage.cloud.listing import Pages, in_order
-from singerlake.storage.cloud.read_stream import AT_ONCE, open_ranges
+from singerlake.storage.cloud.storage import RANGE_BYTES, Pages, in_order, open_ranges
 from singerlake.storage.port import Entry
 
 SEGMENT = st.sampled_from(["a", "a-", "a.", "a0", "b", "é", "😀", "\ufb01"])
@@ -53,7 +52,7 @@ def test_a_stream_of_ranges_is_a_slice(data: bytes, start: int, end: int | None)
 
 
 def test_a_long_stream_is_read_in_few_requests() -> None:
-    data, asked = bytes(2 * AT_ONCE + 5), []
+    data, asked = bytes(2 * RANGE_BYTES + 5), []
 
     def read(at: int, length: int) -> bytes:
         asked.append((at, length))
@@ -61,4 +60,4 @@ def test_a_long_stream_is_read_in_few_requests() -> None:
 
     with open_ranges(read, 0, None) as stream:
         assert len(stream.read()) == len(data)
-    assert [at for at, _ in asked] == [0, AT_ONCE, 2 * AT_ONCE]
+    assert [at for at, _ in asked] == [0, RANGE_BYTES, 2 * RANGE_BYTES]

@@ -11,7 +11,7 @@ import pytest
 
 from singerlake.adapters import ATOMIC_STORES, ON_THE_LAKE
 from singerlake.format.decision import Decision
-from singerlake.stores.atomic.parts import Part
+from singerlake.stores.atomic.commit_run import RunShare
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import new_file
 from tests.storage.memory import Step
@@ -38,7 +38,7 @@ def runs(place: Place) -> Runs:
     return Runs(place)
 
 
-def begun(kind: str, request: pytest.FixtureRequest, clock: FakeClock) -> tuple[Place, Runs, list[Part]]:
+def begun(kind: str, request: pytest.FixtureRequest, clock: FakeClock) -> tuple[Place, Runs, list[RunShare]]:
     """A run that is about to commit to two streams that have a file. Places with one clock share a connection."""
     place = replace(make_place(kind, request), clock=clock)
     runs = Runs(place)

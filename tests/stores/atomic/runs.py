@@ -10,11 +10,10 @@ from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.lock_file import LockSettings
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, RunShare, commit_run
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part
 from singerlake.stores.port import Loaded
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
 from tests.format.state.test_fold import SCHEMAS, add, new_file
 from tests.stores.stores import Place
 
@@ -34,11 +33,11 @@ class Runs:
         for file in files:
             self.place.storage.put(layout.stream_prefix("t", stream) + file.path, b"\0" * file.bytes)
 
-    def part(self, stream: str, *files: NewFile, name: str = "w") -> Part:
+    def part(self, stream: str, *files: NewFile, name: str = "w") -> RunShare:
         self.upload(stream, *files)
         schemas = {schema_hash(schema): StreamSchema(schema=schema) for schema in SCHEMAS}
         run = Run(id=name, writer=name, started="2026", status="finished")
-        return Part(self.writer(stream, name), files, schemas, run)
+        return RunShare(self.writer(stream, name), files, schemas, run)
 
     def run(
         self, files: Mapping[str, Sequence[NewFile]], *, name: str = "w", pool: Executor | None = None
@@ -46,7 +45,9 @@ class Runs:
         """An atomic run that brings these files to these streams."""
         return self.commit([self.part(stream, *each, name=name) for stream, each in files.items()], name, pool=pool)
 
-    def commit(self, parts: Sequence[Part], name: str = "w", *, pool: Executor | None = None) -> dict[str, Manifest]:
+    def commit(
+        self, parts: Sequence[RunShare], name: str = "w", *, pool: Executor | None = None
+    ) -> dict[str, Manifest]:
         return commit_run(
             AtomicRun(
                 parts,

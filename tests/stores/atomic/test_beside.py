@@ -19,7 +19,7 @@ from singerlake.errors import CommitRefusedError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.model import Run
-from singerlake.stores.atomic.parts import Part
+from singerlake.stores.atomic.commit_run import RunShare
 from singerlake.upkeep.drop_stream import drop_stream
 from singerlake.upkeep.erase.erase_stream import erase_messages
 from singerlake.upkeep.erase.matcher_cache import Meant
@@ -68,7 +68,7 @@ def at(place: Place, wanted: int, act: Callable[[], object]) -> Callable[[], boo
     return lambda: came
 
 
-def parts_of(runs: Runs, folder: Path) -> list[Part]:
+def parts_of(runs: Runs, folder: Path) -> list[RunShare]:
     """A run of two whole files a stream, uploaded and not committed."""
     parts = []
     for stream in STREAMS:
@@ -80,7 +80,7 @@ def parts_of(runs: Runs, folder: Path) -> list[Part]:
         writer.upload(uploads)
         run = Run(id="w", writer="w", started="2026", status="finished")
         schemas = {each.file.version: each.schema for each in uploads}
-        parts.append(Part(writer, tuple(each.file for each in uploads), schemas, run))
+        parts.append(RunShare(writer, tuple(each.file for each in uploads), schemas, run))
     return parts
 
 

@@ -7,7 +7,7 @@ from singerlake.format.decision import Decision
 from singerlake.format.state import fold
 from singerlake.format.state.transactions import PrepareFiles, Transaction
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded

@@ -18,8 +18,7 @@ from singerlake.format import layout
 from singerlake.format.decision import aborted
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import PrepareFiles, RecordRun
-from singerlake.stores.atomic.in_log import ATTEMPTS
-from singerlake.stores.atomic.parts import Part
+from singerlake.stores.atomic.commit_run import _LOG_ATTEMPTS, RunShare
 from singerlake.stores.port import Loaded
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import Step
@@ -39,7 +38,7 @@ def runs(place: Place) -> Runs:
     return Runs(place)
 
 
-def prepare(part: Part, commit: str) -> PrepareFiles:
+def prepare(part: RunShare, commit: str) -> PrepareFiles:
     return PrepareFiles(commit=commit, files=part.files, schemas=part.schemas, run=part.run)
 
 
@@ -55,7 +54,7 @@ class Killed(BaseException):
     """Nothing behind this is done any more."""
 
 
-def begun() -> tuple[Place, Runs, list[Part]]:
+def begun() -> tuple[Place, Runs, list[RunShare]]:
     """A run that is about to commit to two streams; one of them has a file."""
     place = Place("log")
     runs = Runs(place)
@@ -245,7 +244,7 @@ def test_a_run_gives_up_where_others_always_come_first(place: Place, runs: Runs)
             place.storage.hook = against
 
     place.storage.hook = against
-    with pytest.raises(TooManyConflictsError, match=str(ATTEMPTS)):
+    with pytest.raises(TooManyConflictsError, match=str(_LOG_ATTEMPTS)):
         runs.commit([part])
     place.storage.hook = lambda _: None
     assert runs.listed("a") == [[]]

@@ -17,7 +17,7 @@ from singerlake.errors import (
 from singerlake.format import layout
 from singerlake.format.state.features import features_of
 from singerlake.format.state.transactions import Rebase
-from singerlake.stores.atomic import in_database
+from singerlake.stores import commit
 from singerlake.stores.atomic.view import view
 from singerlake.stores.port import Loaded, Outdated
 from singerlake.upkeep.migrate import migrate_stream
@@ -182,7 +182,7 @@ def test_a_run_before_which_others_always_come_gives_up_and_nothing_of_it_is_the
 ) -> None:
     kind: Any = type(place.store("a"))
     monkeypatch.setattr(kind, "commit_together", lambda *_: Outdated())
-    with pytest.raises(TooManyConflictsError, match=str(in_database.ATTEMPTS)):
+    with pytest.raises(TooManyConflictsError, match=str(commit.ATTEMPTS)):
         runs.run({"a": files("a1")})
     monkeypatch.undo()
     assert place.listed("a") == []

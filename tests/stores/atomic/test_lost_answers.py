@@ -15,13 +15,12 @@ from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lock_file import LockSettings
 from singerlake.storage.port import Entry
-from singerlake.stores.atomic.commit_run import commit_run
+from singerlake.stores.atomic.commit_run import AtomicRun, RunShare, commit_run
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.parts import AtomicRun, Part
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
 from tests.fakes import START, FakeClock, counting_ids
 from tests.simulation.world.files import SCHEMA, VERSION, written_file
 from tests.storage.memory import MemoryStorage, Step
@@ -76,7 +75,7 @@ class Lake:
         finally:
             self.storage.hook = hook
 
-    def _part(self, stream: str) -> Part:
+    def _part(self, stream: str) -> RunShare:
         writer = StreamWriter(
             place=self.place(stream),
             store=self.store(stream),
@@ -89,7 +88,7 @@ class Lake:
         upload = written_file(self.ids(), 2, run="r", seq=0)
         writer.upload([upload])
         run = Run(id="r", writer="w", started=timestamp(self.clock.now()))
-        return Part(writer, (upload.file,), {VERSION: SCHEMA}, run)
+        return RunShare(writer, (upload.file,), {VERSION: SCHEMA}, run)
 
 
 def reads_decision(step: Step) -> bool:

@@ -23,7 +23,7 @@ from singerlake.format.state.transactions import (
     Transaction,
 )
 from singerlake.stores.port import Loaded
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import read_manifest
 from tests.format.state.test_attach_files import NAMES, A, B, attach, attached, erasing, row, with_rows
 from tests.format.state.test_attach_sequences import Run
 from tests.format.state.test_fold import add, new_file

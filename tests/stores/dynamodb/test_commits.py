@@ -14,7 +14,7 @@ from singerlake.errors import CorruptObjectError, SettingError, UnknownOutcomeEr
 from singerlake.format import layout
 from singerlake.format.decision import Decision
 from singerlake.format.state.model import StreamSchema
-from singerlake.stores.atomic.parts import Part
+from singerlake.stores.atomic.commit_run import RunShare
 from singerlake.stores.dynamodb.client import FREE, Item, key_of, put
 from singerlake.stores.dynamodb.log import (
     LARGEST_ITEM,
@@ -37,7 +37,7 @@ def runs(request: pytest.FixtureRequest) -> Runs:
     return Runs(make_place("dynamodb", request))
 
 
-def opened(runs: Runs, *streams: str) -> list[Part]:
+def opened(runs: Runs, *streams: str) -> list[RunShare]:
     """A run that is about to bring a file to each of these streams."""
     parts = [runs.part(stream, *files(f"{stream}1")) for stream in streams]
     for part in parts:

@@ -8,7 +8,7 @@ from singerlake.format import layout
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Close
-from singerlake.stores.log.objects import is_newest
+from singerlake.stores.log import is_newest
 from singerlake.stores.port import Loaded
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import MemoryStorage, Step

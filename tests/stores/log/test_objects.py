@@ -13,7 +13,7 @@ from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Position
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore, Record
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, Outdated

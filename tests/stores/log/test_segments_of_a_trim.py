@@ -10,7 +10,7 @@ from singerlake.format.state import fold
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded

@@ -17,7 +17,7 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, Transaction
 from singerlake.storage.port import Entry, Stored
-from singerlake.stores.log.objects import Floor
+from singerlake.stores.log import Floor
 from singerlake.stores.merge.log import SettleRecord
 from singerlake.stores.merge.settings import MergeSettings
 from singerlake.stores.merge.store import MergeStore

@@ -21,7 +21,7 @@ from singerlake.format.state.transactions import Change, Transaction
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded
-from singerlake.stores.postgres.settings import PostgresSettings
+from singerlake.stores.postgres.connection import PostgresSettings
 from singerlake.stores.postgres.store import PostgresStore
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import check_log

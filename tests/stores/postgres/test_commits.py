@@ -13,8 +13,7 @@ import pytest
 from singerlake.clock import SystemClock
 from singerlake.errors import CorruptObjectError, SettingError, UnknownOutcomeError, UnsupportedFormatError
 from singerlake.format.decision import Decision
-from singerlake.stores.atomic.commit_run import commit_run
-from singerlake.stores.atomic.parts import AtomicRun
+from singerlake.stores.atomic.commit_run import AtomicRun, commit_run
 from singerlake.stores.port import Loaded
 from singerlake.stores.postgres import schema as postgres_schema
 from singerlake.stores.postgres.schema import SchemaState, create_schema
@@ -108,7 +107,7 @@ def test_runs_lock_their_streams_in_one_order_so_that_none_waits_for_one_that_wa
     for part in parts:
         part.writer.open()
     run = AtomicRun(parts, runs.decisions, run_id="w", writer_id="w", clock=runs.place.clock, ids=runs.place.ids)
-    object.__setattr__(run, "parts", parts)
+    object.__setattr__(run, "shares", parts)
     lock = "SELECT FROM streams WHERE table_id = %s FOR UPDATE NOWAIT"
     tap_id = runs.place.lake.lake_id() + "/t/"
     url, schema = runs.place.settings.postgres_url or "", runs.place.settings.postgres_schema

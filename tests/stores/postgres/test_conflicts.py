@@ -18,8 +18,8 @@ from singerlake.format.state.model import Manifest
 from singerlake.stores.port import Loaded
 from singerlake.stores.postgres import session as postgres_session
 from singerlake.stores.postgres.change import TransactionRow, delta, record_body, write_change
+from singerlake.stores.postgres.read import read_head
 from singerlake.stores.postgres.schema import create_schema
-from singerlake.stores.postgres.state.read import read_head
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import add, new_file
 from tests.processes.forked import FORKED

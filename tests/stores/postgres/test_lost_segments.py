@@ -21,10 +21,9 @@ from singerlake.format.state.transactions import Change, ExpireFiles, Rebase, Re
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, Outdated
 from singerlake.stores.postgres import session
-from singerlake.stores.postgres.settings import PostgresSettings
+from singerlake.stores.postgres.connection import PostgresSettings
 from singerlake.stores.postgres.store import PostgresStore
-from singerlake.stores.segments.stored import named_in
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import named_in, read_manifest
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.format.state.test_fold import add, new_file

@@ -16,7 +16,7 @@ from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import Rebase, ReplaceFiles, RetireFiles
 from singerlake.stores.port import Loaded
-from singerlake.stores.postgres.state import newest
+from singerlake.stores.postgres import newest
 from singerlake.stores.segments.stored import named_in
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream

@@ -28,9 +28,9 @@ from singerlake.format.state.transactions import (
 )
 from singerlake.stores.port import Loaded, Outdated
 from singerlake.stores.postgres import change as postgres_change
+from singerlake.stores.postgres import read as postgres_read
 from singerlake.stores.postgres import store as postgres_module
 from singerlake.stores.postgres.schema import create_schema
-from singerlake.stores.postgres.state import read as postgres_read
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import MemoryStorage
 from tests.stores.postgres.place import PostgresPlace, consistent, place

@@ -18,8 +18,8 @@ from singerlake.format.state.transactions import (
     RetireFiles,
 )
 from singerlake.stores.postgres import store as postgres
+from singerlake.stores.publish import SnapshotSettings
 from singerlake.stores.segments import stored
-from singerlake.stores.snapshots import SnapshotSettings
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import MemoryStorage

@@ -14,11 +14,10 @@ from singerlake.lake import Lake
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
 from singerlake.stores.queued.committer import Committer
-from singerlake.stores.queued.port import Received
-from singerlake.stores.queued.sender import Sender
+from singerlake.stores.queued.message import Received
 from singerlake.stores.queued.settings import QueueSettings
-from singerlake.stores.queued.store import QueuedStore
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.queued.store import QueuedStore, Sender
+from singerlake.stores.writer import StreamWriter
 from singerlake.stream import LakeStream
 from tests.stores.stores import Place, make_place
 

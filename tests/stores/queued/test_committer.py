@@ -13,9 +13,8 @@ import pytest
 from singerlake.errors import StorageUnavailableError
 from singerlake.format import layout
 from singerlake.stores.port import Loaded
-from singerlake.stores.queued.message import to_text
-from singerlake.stores.queued.port import Received
-from singerlake.stores.queued.worker import Worker
+from singerlake.stores.queued.committer import Worker
+from singerlake.stores.queued.message import Received, to_text
 from tests.format.state.test_fold import add, new_file
 from tests.stores.queued.queues import QueuedPlace, queued_place
 from tests.stores.queued.test_store import BESIDE, keys, listed, sent, store_of

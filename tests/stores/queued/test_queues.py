@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError
-from singerlake.stores.queued.port import Queue
+from singerlake.stores.queued.message import Queue
 from singerlake.stores.queued.settings import QueueSettings, queue_settings
 from singerlake.stores.queued.sqs import SqsQueue
 from tests.servers.sqs.server import SqsServer

@@ -29,8 +29,7 @@ from singerlake.format.state.transactions import (
 from singerlake.stores.publish import publish_manifest
 from singerlake.stores.segments import stored
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import named_in, to_stored
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import named_in, read_manifest, to_stored
 from tests.fakes import FakeClock, counting_ids
 from tests.format.state.test_fold import add, born, new_file, with_holes
 from tests.storage.memory import MemoryStorage, Step

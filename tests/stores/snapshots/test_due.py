@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from singerlake.errors import SettingError
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, Position
-from singerlake.stores.snapshots import SnapshotSettings, is_due, is_to_look
+from singerlake.stores.publish import SnapshotSettings, is_due, is_to_look
 from tests.fakes import START
 from tests.format.state.test_fold import add, born, done, new_file
 

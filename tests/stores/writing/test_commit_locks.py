@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,8 @@ from singerlake.format import layout
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.stores.writing.bounded_map import BoundedMap
-from singerlake.stores.writing.locks import CommitLocks
-from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writer import CommitLocks, Upload
+from singerlake.work.bounded_map import BoundedMap
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage, Step
 from tests.stores.writing import test_writer
@@ -64,10 +64,9 @@ class Place:
                 self.storage.upload("file", upload.spool, taking.wait)
                 self.sent.set()
 
-            with BoundedMap(send, pool) as uploading, taking:
-                if beside:
-                    uploading.begin(self.first)
-                taking.take()
+            uploading = BoundedMap(send, pool)
+            begin = partial(uploading.begin, self.first)
+            with uploading, taking.held(beside=begin if beside else None):
                 uploading.all(() if beside else (self.first,))
                 assert all(lock.is_held for lock in locks)
                 self.storage.hook = lambda _: None
@@ -154,8 +153,9 @@ def test_where_no_thread_can_be_started_the_upload_does_not_wait_for_ever(tmp_pa
         taking = CommitLocks([place.lock()])
         uploading = BoundedMap[Upload](lambda _: taking.wait(), pool)
         try:
-            with pytest.raises(RuntimeError, match="new thread"), uploading, taking:
-                uploading.begin(place.first)
+            beside = partial(uploading.begin, place.first)
+            with pytest.raises(RuntimeError, match="new thread"), uploading, taking.held(beside=beside):
+                pass
             assert "new thread" in str(queued[0].exception(10))
         finally:
             taking._note_taken()

@@ -31,8 +31,8 @@ from singerlake.lock_file import Lock, LockSettings
 from singerlake.singer_file import Spool, compress_member
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.writing.bounded_map import AT_ONCE, for_each
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter
+from singerlake.work.bounded_map import AT_ONCE, for_each
 from tests.fakes import START, FakeClock, counting_ids
 from tests.format.state.test_fold import check_log
 from tests.storage.memory import MemoryStorage, Step

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from singerlake import reading
 from singerlake.errors import BrokenFileError, LineageChangedError, MissingFileError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.selection import Slice
 from singerlake.lake import Lake
-from singerlake.reading import members, ranges
 from singerlake.storage.local.storage import LocalStorage
-from tap_singerlake.reader import FileEnd, MessageBlock, Reader, SchemaLine
+from tap_singerlake.replay import FileEnd, MessageBlock, Reader, SchemaLine
 from tests.atomic.lakes import SCHEMA, numbers
 from tests.everywhere.erasing import erase, vacuum
 from tests.lakes import build_stream
@@ -28,14 +28,14 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     if request.param == "far":
         monkeypatch.setattr(LocalStorage, "near", property(lambda _: False))
         # So that a file takes several ranges.
-        monkeypatch.setattr(ranges, "RANGE", 200)
+        monkeypatch.setattr(reading, "RANGE", 200)
     return str(request.param)
 
 
 @pytest.fixture(params=["whole members", "pieces of members"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "pieces of members":
-        monkeypatch.setattr(members, "LARGEST", 1)
+        monkeypatch.setattr(reading, "LARGEST", 1)
     return str(request.param)
 
 
@@ -113,10 +113,10 @@ def test_far_storage_is_asked_for_nothing_behind_the_end(three_files: Lake) -> N
     file = three_files.stream(TAP, STREAM).snapshot().files[0]
     (_, first), (second, _), (third, _) = file.members
     assert first == 4
-    assert ranges.spans(Slice(file, 0, 4)) == [(0, second)]
-    assert ranges.spans(Slice(file, 0, 5)) == [(0, third)]
-    assert ranges.spans(Slice(file, 0, 9)) == [(0, file.bytes + 1)]
-    assert ranges.spans(Slice(file, 5, 8)) == [(0, file.members[0][0]), (second, third)]
+    assert reading.spans(Slice(file, 0, 4)) == [(0, second)]
+    assert reading.spans(Slice(file, 0, 5)) == [(0, third)]
+    assert reading.spans(Slice(file, 0, 9)) == [(0, file.bytes + 1)]
+    assert reading.spans(Slice(file, 5, 8)) == [(0, file.members[0][0]), (second, third)]
 
 
 @pytest.mark.parametrize("member", [0, 1, 2])

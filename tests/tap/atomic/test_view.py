@@ -15,7 +15,7 @@ from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stream import LakeStream
 from singerlake.upkeep.drop_stream import drop_stream
-from tap_singerlake.extent.view import Part, parts_of
+from tap_singerlake.extent import Extent, extents_of
 from tap_singerlake.settings import Commits
 from tests.atomic.lakes import SCHEMA, commit_together, decide_against, decide_on, numbers
 from tests.attached.lakes import attach
@@ -273,7 +273,7 @@ def test_a_dropped_stream_that_nobody_left_out_is_an_error_though_the_tap_has_it
     catalog["streams"].remove(items)
     assert ids(replay(root, catalog=catalog, **named), "orders") == left
     assert "'items' was dropped after a commit that is named, and is not in the catalog" in caplog.text
-    # Without a commit, what is not there is no part of the view.
+    # Without a commit, what is not there is not in the view.
     assert ids(replay(root), "orders") == list(range(30))
 
 
@@ -323,7 +323,7 @@ class TestRequests:
             build_stream(lake, TAP, name, SCHEMA, numbers(0, 2), store="log")
         return lake
 
-    def asked(self, lake: Lake, storage: MemoryStorage, names: str, commits: Commits) -> tuple[list[Part], list[str]]:
+    def asked(self, lake: Lake, storage: MemoryStorage, names: str, commits: Commits) -> tuple[list[Extent], list[str]]:
         seen: list[str] = []
 
         def hook(step: Step) -> None:
@@ -331,22 +331,22 @@ class TestRequests:
                 seen.append(f"{step.operation} {step.key.removeprefix(layout.tap_prefix(TAP))}")
 
         storage.hook = hook
-        return parts_of(Decisions(storage, TAP), [lake.stream(TAP, name) for name in names], commits), seen
+        return extents_of(Decisions(storage, TAP), [lake.stream(TAP, name) for name in names], commits), seen
 
     def test_without_atomic_runs_it_is_one_listing(self, memory_lake: Lake, storage: MemoryStorage) -> None:
-        parts, seen = self.asked(memory_lake, storage, "abc", Commits())
-        assert (parts, seen) == ([Part()] * 3, ["list _commits/"])
+        extents, seen = self.asked(memory_lake, storage, "abc", Commits())
+        assert (extents, seen) == ([Extent()] * 3, ["list _commits/"])
 
     @pytest.mark.parametrize(("names", "commits"), [("a", Commits()), ("", Commits()), ("abc", Commits(atomic=False))])
     def test_for_one_stream_or_without_a_view_it_is_nothing(
         self, memory_lake: Lake, storage: MemoryStorage, names: str, commits: Commits
     ) -> None:
         commit_together(memory_lake, TAP, {"a": numbers(2, 3)})
-        parts, seen = self.asked(memory_lake, storage, names, commits)
-        assert (parts, seen) == ([Part()] * len(names), [])
+        extents, seen = self.asked(memory_lake, storage, names, commits)
+        assert (extents, seen) == ([Extent()] * len(names), [])
 
     def test_no_decision_is_read_whose_streams_all_show_it(self, memory_lake: Lake, storage: MemoryStorage) -> None:
         commit_together(memory_lake, TAP, {"a": numbers(2, 3), "b": numbers(2, 4)})
-        parts, seen = self.asked(memory_lake, storage, "abc", Commits())
-        assert [part.end for part in parts] == [3, 4, 2]
+        extents, seen = self.asked(memory_lake, storage, "abc", Commits())
+        assert [extent.end for extent in extents] == [3, 4, 2]
         assert [each for each in seen if "_commits/" in each] == ["list _commits/"] * 2

@@ -245,7 +245,7 @@ class TestFaults:
     def test_a_local_disk_that_is_full_ends_the_run(
         self, stored: Lake, root: Path, out: Path, step: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from tap_singerlake.batch.files import LinesFile
+        from tap_singerlake.batch.output import LinesFile
 
         done, calls = getattr(LinesFile, step), []
 

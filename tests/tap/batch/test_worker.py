@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError
 import pytest
 
 from singerlake.errors import StorageFullError
-from tap_singerlake.batch.worker import Worker
+from tap_singerlake.batch.output import Worker
 
 
 def test_work_is_done_in_its_order() -> None:

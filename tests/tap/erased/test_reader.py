@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from singerlake import reading
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import BrokenFileError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
-from singerlake.reading import members, ranges
-from singerlake.reading.slices import read_slice, read_slice_by_members
-from tap_singerlake.reader import FileEnd, MessageBlock, Reader
+from singerlake.reading import read_slice, read_slice_by_members
+from tap_singerlake.replay import FileEnd, MessageBlock, Reader
 from tests.everywhere.erasing import erase, holes_of, ids_in, vacuum
 from tests.lakes import activate_version_line, build_stream
 from tests.storage.memory import MemoryStorage
@@ -26,7 +26,7 @@ LEFT = [offset for offset in range(40) if offset not in GONE]
 
 @pytest.fixture(params=[MemoryStorage, FarStorage], ids=["near", "far"])
 def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
-    monkeypatch.setattr(ranges, "RANGE", 70)
+    monkeypatch.setattr(reading, "RANGE", 70)
     made: MemoryStorage = request.param(clock=SystemClock(), ids=random_id)
     return made
 
@@ -65,7 +65,7 @@ def read(lake: Lake, **options) -> list[int]:
 @pytest.mark.parametrize("way", ["whole members", "pieces of members"])
 def test_what_is_left_comes_from_every_offset(erased, way, monkeypatch):
     if way == "pieces of members":
-        monkeypatch.setattr(members, "LARGEST", 1)
+        monkeypatch.setattr(reading, "LARGEST", 1)
     lineage = erased.stream("tap-a", "s").snapshot().lineage
     for first in range(41):
         bookmark = Bookmark(lineage=lineage, offset=first)

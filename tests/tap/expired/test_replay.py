@@ -14,7 +14,7 @@ from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
-from tap_singerlake.reader import MessageBlock, Reader
+from tap_singerlake.replay import MessageBlock, Reader
 from tests.lakes import build_stream
 from tests.tap.runs import V1, V2, replay
 

@@ -14,7 +14,7 @@ from singerlake.errors import AccessDeniedError, BrokenFileError, MissingFileErr
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.upkeep.gc.apply import collect_now
-from tap_singerlake.files import copies
+from tap_singerlake import files
 from tests.attached.lakes import SCHEMA, attach, sha256
 from tests.everywhere.erasing import context_of, erase, vacuum
 from tests.lakes import build_stream
@@ -174,7 +174,7 @@ def test_large_files_pass_through_the_spool(
     (tmp_path / "spool").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "spool"))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr(copies, "IN_MEMORY", limit)
+    monkeypatch.setattr(files, "IN_MEMORY", limit)
     run(root, out)
     assert copied(out) == {place(body): body for body in (A, B, C)}
     assert list((tmp_path / "spool").iterdir()) == []
@@ -189,15 +189,15 @@ def test_files_of_erased_records_are_not_copied(photos: Lake, root: Path, out: P
 def test_a_run_that_began_before_an_erasure_goes_on(
     photos: Lake, root: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settle = copies.FileCopies.settle
+    settle = files.FileCopies.settle
 
-    def erased_meanwhile(self: copies.FileCopies) -> None:
+    def erased_meanwhile(self: files.FileCopies) -> None:
         erase(photos, "tap-a", "a/b", [1, 4])
         collect_now(context_of(photos, "tap-a", "a/b"))
-        monkeypatch.setattr(copies.FileCopies, "settle", settle)
+        monkeypatch.setattr(files.FileCopies, "settle", settle)
         settle(self)
 
-    monkeypatch.setattr(copies.FileCopies, "settle", erased_meanwhile)
+    monkeypatch.setattr(files.FileCopies, "settle", erased_meanwhile)
     run(root, out)
     assert place(B) not in copied(out)
     assert offsets(out)["0-2.jsonl"] == [0, 1], "the photo that record 0 has, too, is still there"
@@ -227,11 +227,11 @@ def test_a_lost_object_ends_the_run_before_the_state(photos: Lake, root: Path, o
     assert offsets(out).keys() == {"0-2.jsonl"}
 
 
-@pytest.mark.parametrize("limit", [0, copies.IN_MEMORY])
+@pytest.mark.parametrize("limit", [0, files.IN_MEMORY])
 def test_a_damaged_object_ends_the_run_and_is_not_copied(
     photos: Lake, root: Path, out: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(copies, "IN_MEMORY", limit)
+    monkeypatch.setattr(files, "IN_MEMORY", limit)
     photos.storage.put("raw/tap-a/a%2Fb/_files/" + place(B), b"x" * len(B))
     with pytest.raises(BrokenFileError, match=f"not those that were attached.*{sha256(B)}") as caught:
         run(root, out)
@@ -276,7 +276,7 @@ def test_a_folder_without_permission_is_told_of(
 
 
 def test_copies_go_to_s3_and_come_from_it(s3: S3Server, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "IN_MEMORY", len(A))
+    monkeypatch.setattr(files, "IN_MEMORY", len(A))
     bucket = s3.create_bucket(f"copies-{uuid.uuid4().hex[:12]}")
     settings = {
         "aws_access_key_id": s3.settings().access_key_id,

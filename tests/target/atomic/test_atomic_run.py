@@ -259,7 +259,7 @@ MOMENTS = {
     "after something is put": ("singerlake.storage.local.storage:LocalStorage.put", "after"),
     "before the decision": ("singerlake.stores.atomic.decisions:Decisions.decide", "before"),
     "after the decision": ("singerlake.stores.atomic.decisions:Decisions.decide", "after"),
-    "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
+    "before the STATE": ("target_singerlake.state:StateOutput.write", "before"),
 }
 
 

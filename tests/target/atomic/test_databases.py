@@ -34,9 +34,9 @@ MOMENTS = {
     "after the commit": ("singerlake.stores.{kind}.store:{store}.commit_together", "after"),
     "before the decision": ("singerlake.stores.atomic.decisions:Decisions.decide", "before"),
     "after the decision": ("singerlake.stores.atomic.decisions:Decisions.decide", "after"),
-    "before a stream is published": ("singerlake.stores.atomic.in_database:_publish", "before"),
+    "before a stream is published": ("singerlake.stores.atomic.commit_run:_publish", "before"),
     "before it is said to be shown": ("singerlake.stores.atomic.decisions:Decisions.say_shown", "before"),
-    "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
+    "before the STATE": ("target_singerlake.state:StateOutput.write", "before"),
 }
 STORES = {"postgres": "PostgresStore", "dynamodb": "DynamoStore"}
 

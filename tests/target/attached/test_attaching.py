@@ -19,9 +19,9 @@ from singerlake.attached.sources.source import Deadline
 from singerlake.clock import SystemClock
 from singerlake.errors import SettingError, StorageFullError, UnreadableSourceError
 from target_singerlake.attaching import Attaching
-from target_singerlake.file_settings import FileProperty, FileSettings
-from target_singerlake.files.record_files import RecordFiles
+from target_singerlake.files.growing import RecordFiles
 from target_singerlake.input.messages import Records
+from target_singerlake.settings import FileProperty, FileSettings
 from tests.target.attached.files import person
 from tests.target.support import text
 

@@ -20,7 +20,7 @@ MB = 1 << 20
 MEASURED = """
 import json, sys
 sys.modules["numpy"] = None  # An installation of the target alone has none. joblib would import it.
-from target_singerlake.memory import keep_freed_memory
+from target_singerlake.target import keep_freed_memory
 from target_singerlake.settings import MEMORY_BYTES
 from target_singerlake.target import TargetSingerlake
 keep_freed_memory(MEMORY_BYTES)

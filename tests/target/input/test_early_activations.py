@@ -13,8 +13,7 @@ import pytest
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from target_singerlake.errors import MessageBeforeSchemaError, RecordBeforeSchemaError
-from target_singerlake.input.early_activations import HELD_BYTES, EarlyActivations
-from target_singerlake.input.messages import Message
+from target_singerlake.input.messages import HELD_BYTES, EarlyActivations, Message
 from target_singerlake.state import HeldStates
 from target_singerlake.target import TargetSingerlake
 from tests.target.support import activate, config, ingest, kept, record, records, schema, state, text

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from singerlake.errors import InvalidMessageError
 from target_singerlake.errors import EXCERPT, MissingKeyPropertyError, RecordBeforeSchemaError, UnreadableLineError
-from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Message, Records
+from target_singerlake.input.messages import EarlyActivations, Message, Records
 from target_singerlake.input.passthrough import BLOCK_BYTES, PassthroughDecoder, RecordCheck
 from target_singerlake.state import HeldStates
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from singerlake.format.lines import scanner
 from singerlake.format.lines.times import span
-from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Message
+from target_singerlake.input.messages import EarlyActivations, Message
 from target_singerlake.input.passthrough import PassthroughDecoder
 from target_singerlake.input.reader import Input, Waker
 from target_singerlake.state import HeldStates

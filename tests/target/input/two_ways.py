@@ -10,8 +10,7 @@ from typing import Any
 from singerlake.errors import InvalidMessageError
 from singerlake.format.lines import scanner
 from singerlake.format.lines.times import Span, joined, span
-from target_singerlake.input.early_activations import EarlyActivations
-from target_singerlake.input.messages import Message, Records
+from target_singerlake.input.messages import EarlyActivations, Message, Records
 from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck
 from target_singerlake.input.schema import schema_of
 from target_singerlake.state import HeldStates

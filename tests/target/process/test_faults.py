@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,13 @@ from singerlake.format.state.files.data_file import NewFile
 from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.verify.verify import verify_stream
 from target_singerlake.files import growing as files
 from tests.faults.support.haste import hasten
 from tests.processes.killed import Killed
 from tests.processes.privileges import bound_by_modes
 from tests.servers.s3 import S3Server
+from tests.stores.writing.confirming import on_confirm
 from tests.target.support import (
     TAP,
     USERS,
@@ -61,7 +61,7 @@ KILL = {
     "after the upload": ("singerlake.storage.local.storage:LocalStorage.upload", "after"),
     "before the commit": ("singerlake.stores.lockfile:LockfileStore.commit", "before"),
     "after the commit": ("singerlake.stores.lockfile:LockfileStore.commit", "after"),
-    "before the STATE": ("target_singerlake.output:StateOutput.write", "before"),
+    "before the STATE": ("target_singerlake.state:StateOutput.write", "before"),
 }
 """Which call, and on which side of it, a target is killed at; it commits each file by itself, so that every call comes
 twice."""
@@ -332,16 +332,15 @@ def test_another_manifest_store_than_the_lakes_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("missing", [1, 2])
 def test_a_run_that_fails_is_recorded_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int) -> None:
-    confirm, calls = StreamWriter.confirm, []
+    calls = []
 
-    def one_is_missing(self: StreamWriter, files: Sequence[NewFile], meanwhile: Callable[[], object]) -> None:
+    def one_is_missing(files: Sequence[NewFile]) -> None:
         calls.append(files)
         if len(calls) == missing:
             raise MissingFileError("gone")
-        confirm(self, files, meanwhile)
 
-    monkeypatch.setattr(StreamWriter, "confirm", one_is_missing)
-    monkeypatch.setattr("target_singerlake.files.stream_queue.FILES_AT_ONCE", 1)
+    on_confirm(monkeypatch, before=one_is_missing)
+    monkeypatch.setattr("target_singerlake.files.publishing.FILES_AT_ONCE", 1)
     with pytest.raises(MissingFileError):
         ingest(tmp_path, LINES, max_file_records=3)
     assert [run.status for run in manifest(tmp_path).runs] == ["failed"]

@@ -13,8 +13,8 @@ import pytest
 from singerlake.clock import SystemClock
 from singerlake.format import layout
 from singerlake.lake import Lake
-from target_singerlake.files import progress
-from target_singerlake.files.publish_schedule import Looks
+from target_singerlake import progress
+from target_singerlake.files.publishing import Looks
 from target_singerlake.target import TargetSingerlake
 from tests.fakes import FakeClock
 from tests.servers.fault_proxy.proxy import wait_until

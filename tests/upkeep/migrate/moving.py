@@ -19,9 +19,8 @@ from singerlake.format.state.model import Manifest, Run, StreamSchema
 from singerlake.format.state.transactions import RecordRun, ReplaceFiles, RetireFiles
 from singerlake.settings import StoreSettings
 from singerlake.singer_file import Spool, compress_member
-from singerlake.stores.shared_states import read_manifest
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.segments.stored import read_manifest
+from singerlake.stores.writer import StreamWriter, Upload
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.migrate import Migration, migrate_stream
 from tests.format.state.test_fold import add, new_file

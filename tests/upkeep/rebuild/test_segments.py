@@ -9,8 +9,7 @@ import pytest
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
-from singerlake.stores.segments.stored import named_in
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import named_in, read_manifest
 from singerlake.upkeep.rebuild.repair import Repair
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.upkeep.verify.verify import verify_stream

@@ -10,7 +10,7 @@ import pytest
 from singerlake.errors import CommitRefusedError, CorruptObjectError
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.stores.atomic.parts import AtomicRun
+from singerlake.stores.atomic.commit_run import AtomicRun
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.rebuild.repair import Repair
 from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
 
     # It fails when all of its files are uploaded: one that fails in its input may not have come to that.
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("target_singerlake.files.atomic_publishing.commit_run", refuse)
+        patched.setattr("target_singerlake.files.publishing.commit_run", refuse)
         with pytest.raises((CommitRefusedError, SystemExit)):
             ingest(tmp_path, [schema(), *records(5, 6)], **ATOMIC)
     ingest(tmp_path, [schema(), *records(8)], manifest_store="log")

@@ -12,8 +12,8 @@ from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.decision import Decision
 from singerlake.lake import Lake
+from singerlake.stores.atomic.commit_run import LogCommit
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.in_log import LogCommit
 from singerlake.upkeep.verify.findings import Finding
 from singerlake.upkeep.verify.verify import verify_metadata, verify_stream
 from tests.lakes import build_stream

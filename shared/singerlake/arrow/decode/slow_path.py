@@ -19,7 +19,7 @@ from singerlake.arrow.values.attached import Files
 from singerlake.arrow.values.typed import holds_raw
 from singerlake.arrow.values.values import Lost, MisfitError, fit, fit_record, parse, slot, text_of
 from singerlake.errors import BrokenFileError, ValueDoesNotFitError
-from singerlake.interpreter.recursion_limit import with_room
+from singerlake.interpreter.process import with_room
 
 _SHOWN = 100
 """Characters of a value that an error shows."""

@@ -13,7 +13,7 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.newlines import look
-from singerlake.interpreter.recursion_limit import with_room
+from singerlake.interpreter.process import with_room
 
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for a line that it does not take; Python-made taps write some that ``json`` does take: NaN, lone

@@ -15,7 +15,7 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.messages import REFUSALS
-from singerlake.interpreter.recursion_limit import with_room
+from singerlake.interpreter.process import with_room
 
 try:
     from singerlake.format.lines import _records as compiled

@@ -15,7 +15,7 @@ from singerlake.format.state.features import features_of
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.large_manifest import in_pieces
 from singerlake.format.state.model import Manifest
-from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.process import collector_paused
 
 LARGE = 64 << 20
 """Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""

@@ -28,8 +28,7 @@ from singerlake.spark.write.files import Job, TaskFiles
 from singerlake.spark.write.options import WriteOptions
 from singerlake.spark.write.schema import json_schema
 from singerlake.spools import SpoolFolder, Spools
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter, Upload
 
 if TYPE_CHECKING:
     import pyarrow as pa

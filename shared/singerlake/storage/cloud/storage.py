@@ -1,29 +1,43 @@
-"""The storage port over the single requests of a cloud's driver: waiting, lost replies, conditions, checks of sizes."""
+"""The storage port over the single requests of a cloud's driver: waiting, lost replies, conditions, checks of sizes,
+listings in the byte order of keys.
+
+A cloud may order the names of one folder otherwise than the port does, as Azure does with a hierarchical namespace,
+or know keys by other names. What is short enough to be held is sorted whole; what is longer is listed folder by
+folder. Python's order of texts, by code point, is that of their UTF-8.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from singerlake.clock import IdSource
 from singerlake.errors import MissingFileError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.cloud.driver import Driver, Fetched, Page
-from singerlake.storage.cloud.listing import in_order
-from singerlake.storage.cloud.read_stream import open_ranges
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.lost_replies import Write, send_until_answered, send_until_known
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
-from singerlake.storage.probe_results import Proved
-from singerlake.storage.stream_part import window
+from singerlake.storage.probe import Proved
+from singerlake.storage.streams import joined, window
 
 Result = TypeVar("Result")
 
 _known: dict[tuple[type[Driver], str, str], Proved] = {}
 """By the kind of driver, too: two clouds may have buckets of one name."""
 _known_lock = threading.Lock()
+
+HELD = 50_000
+"""Entries that are sorted in memory: some 20 MB."""
+
+Pages = Callable[[str, bool, str], Iterator[Page]]
+"""All pages of a prefix, by folders or not, after a key."""
+
+RANGE_BYTES = 8 << 20
+"""Bytes of one request: few requests, little memory."""
 
 
 class CloudStorage:
@@ -278,3 +292,51 @@ class CloudStorage:
 
     def _translate(self, key: str) -> Callable[[Exception], SingerlakeError]:
         return lambda error: self._driver.translate(error, key=key, lake_root=self.url)
+
+
+def in_order(pages: Pages, prefix: str, start_after: str, *, held: int = HELD) -> Iterator[Entry]:
+    """The entries below ``prefix`` after ``start_after``, in the byte order of their keys."""
+    entries: list[Entry] = []
+    for page in pages(prefix, False, start_after):
+        entries += (entry for entry in page.entries if entry.key > start_after)
+        if len(entries) > held:
+            break
+    else:
+        yield from sorted(entries, key=lambda entry: entry.key)
+        return
+    entries.clear()
+    yield from _by_folders(pages, prefix, start_after, held)
+
+
+def _by_folders(pages: Pages, prefix: str, start_after: str, held: int) -> Iterator[Entry]:
+    level: list[Entry | str] = []
+    for page in pages(prefix, True, start_after):
+        level += (entry for entry in page.entries if entry.key > start_after)
+        # A folder that comes before the key may hold it, and what follows it.
+        level += (name for name in page.folders if name > start_after or start_after.startswith(name))
+    level.sort(key=lambda each: each if isinstance(each, str) else each.key)
+    for each in level:
+        if isinstance(each, str):
+            yield from in_order(pages, each, start_after, held=held)
+        else:
+            yield each
+
+
+def open_ranges(read_range: Callable[[int, int], bytes], start: int, end: int | None) -> BinaryIO:
+    """The bytes [start, end) of an object, None: to its end, by one range after the other: nothing has to be resumed
+    where a connection breaks. ``read_range`` takes where to begin and how many bytes, and gives fewer only at the end
+    of the object. Raises what it raises."""
+    at, over = start, False
+
+    def following() -> bytes:
+        nonlocal at, over
+        if over:
+            return b""
+        wanted = RANGE_BYTES if end is None else max(0, min(RANGE_BYTES, end - at))
+        data = read_range(at, wanted)
+        at += len(data)
+        over = len(data) < wanted or wanted == 0
+        return data
+
+    # The first range now: one that is missing is told when it is opened.
+    return joined(chain((following(),), iter(following, b"")))

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 
 from singerlake import open_file_lock
-from singerlake.interpreter.turns import waiting
+from singerlake.errors import UnknownOutcomeError
+from singerlake.interpreter.threads import waiting
 from singerlake.storage.keys import TEMPORARY_PREFIX
 
 _TIME_STEPS = (1, 100, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
@@ -192,3 +193,16 @@ def files_not_whole(top: Path, prefix: str) -> Iterator[tuple[str, Path]]:
         name = path.relative_to(top).as_posix()
         if name.startswith(prefix) and path.is_file() and not path.is_symlink():
             yield name, path
+
+
+def settle(path: str) -> None:
+    """Make a rename or an unlink durable; where that fails, a crash may still undo what readers have seen."""
+    try:
+        sync_folder(os.path.dirname(path))
+    except OSError as error:
+        raise UnknownOutcomeError(
+            "a file was changed, but its folder could not be flushed to disk",
+            hint="check the disk, then read the object back",
+            path=path,
+            reason=error.strerror or str(error),
+        ) from error

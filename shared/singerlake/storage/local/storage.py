@@ -12,13 +12,18 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import (
+    AccessDeniedError,
+    CorruptObjectError,
     MissingFileError,
+    NameTooLongError,
+    SingerlakeError,
+    StorageFullError,
     StorageUnavailableError,
 )
 from singerlake.storage.keys import (
@@ -29,7 +34,6 @@ from singerlake.storage.keys import (
     ends_early,
     is_hidden,
 )
-from singerlake.storage.local.errors import settle, translate
 from singerlake.storage.local.files import (
     Temporary,
     adopt,
@@ -38,12 +42,12 @@ from singerlake.storage.local.files import (
     files_not_whole,
     fill_durably,
     make_folder,
+    settle,
     sync_folder,
 )
 from singerlake.storage.local.places import Places, opened, read_part, read_whole
-from singerlake.storage.local.status import entry_of, etag_of, modified_of, refuses
 from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
-from singerlake.storage.stream_part import window
+from singerlake.storage.streams import window
 
 ABANDONED_AFTER = timedelta(days=1)
 """Age at which a temporary file belongs to no running writer: a killed process cannot remove its own."""
@@ -384,3 +388,44 @@ class LocalStorage:
             yield
         except OSError as error:
             raise translate(error, key, self.url) from error
+
+
+def translate(error: OSError, key: str, root: str) -> SingerlakeError:
+    """The error that says what a person can do about one of the operating system's, of the object at ``key`` of the
+    lake in the folder ``root``."""
+    kind: type[SingerlakeError] = StorageUnavailableError
+    message, hint = "the file system failed", "check the disk, then run again"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        kind, message, hint = StorageFullError, "no space is left for the lake", "free space or raise the quota"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        kind, message = AccessDeniedError, "permission denied in the lake's folder"
+        hint = "check its owner and mode, or change lake_root"
+    elif error.errno == errno.ELOOP:
+        kind, message = AccessDeniedError, "the lake contains a symbolic link, and links in a lake are not followed"
+        hint = "move what it points at into the lake, or remove it"
+    elif error.errno == errno.ENAMETOOLONG:
+        kind, message = NameTooLongError, "a name is too long for the lake's file system"
+        hint = "shorten the tap id or the stream name"
+    elif isinstance(error, (NotADirectoryError, IsADirectoryError, FileExistsError)):
+        kind, message = CorruptObjectError, "a file has the name of a folder, or a folder the name of a file"
+        hint = "move it out of the lake"
+    return kind(message, hint=hint, key=key, lake_root=root, reason=error.strerror or str(error))
+
+
+def etag_of(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def modified_of(status: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(status.st_mtime, UTC)
+
+
+def entry_of(key: str, status: os.stat_result) -> Entry:
+    return Entry(key, status.st_size, modified_of(status), etag_of(status))
+
+
+def refuses(present: os.stat_result | None, if_absent: bool, if_match: str | None) -> bool:
+    """Whether what is there, None: nothing, keeps a conditional write from taking place."""
+    if if_match is not None:
+        return present is None or etag_of(present) != if_match
+    return if_absent and present is not None

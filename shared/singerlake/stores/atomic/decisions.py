@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from singerlake.clock import Backoff, Clock
 from singerlake.errors import CorruptObjectError, SingerlakeError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
-from singerlake.format.decision import Decision, aborted, decision_from_json, decision_to_json
+from singerlake.format.decision import Brought, Decision, aborted, decision_from_json, decision_to_json
 from singerlake.storage.port import Storage
 
 PATIENCE = 60.0
@@ -116,10 +116,41 @@ class Decisions:
         with suppress(SingerlakeError):
             self._storage.put(layout.shown_commit_key(self.tap, name), b"")
 
-    def await_or_abort(self, name: str, *, writer: str, clock: Clock, patience: float = PATIENCE) -> Decision:
+    def await_or_abort(self, name: str, *, writer: str, clock: Clock) -> Decision:
         """Wait for the decision about a run that is in the way; where none comes, decide against it. ``writer`` is who
         decides then. Raises as ``decide``."""
         began, backoff = clock.monotonic(), Backoff(clock, first=_FIRST_LOOK, longest=_LONGEST_LOOK)
-        while (decision := self.get(name)) is None and clock.monotonic() - began < patience:
+        while (decision := self.get(name)) is None and clock.monotonic() - began < PATIENCE:
             backoff.wait()
         return decision or self.decide(aborted(name, at=clock.now(), writer=writer, run=None))
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The commit of one atomic run. ``name`` is what ``as_of`` and ``from_commit`` take, ``at`` when it was decided
+    (RFC 3339 in UTC), ``run`` the id of the run where it is known, ``writer`` who decided. ``streams`` says of each
+    stream by name what the run brought to it. Not ``committed``: the run was decided against, and nothing of it is in
+    the lake."""
+
+    name: str
+    at: str
+    run: str | None
+    writer: str
+    streams: Mapping[str, Brought]
+    committed: bool = True
+
+    @property
+    def messages(self) -> int:
+        """How many messages the run brought to all streams."""
+        return sum(brought.messages for brought in self.streams.values())
+
+
+def commits_of(decisions: Decisions, *, aborted: bool = False) -> list[Commit]:
+    """The commits that took place, oldest first; with ``aborted`` also those that were decided against. Raises what
+    storage raises, ``CorruptObjectError`` and ``UnsupportedFormatError``."""
+    every = decisions.all_of(decisions.listed().names)
+    return [_commit(decision) for decision in every if decision.committed or aborted]
+
+
+def _commit(decision: Decision) -> Commit:
+    return Commit(decision.id, decision.at, decision.run, decision.writer, decision.streams, decision.committed)

@@ -1,4 +1,5 @@
-"""What a manifest store does for an atomic run whose streams are all in its database: one transaction over them."""
+"""What a manifest store in a database does for atomic runs: one transaction over several streams, then the lake shows
+it to those who have the lake alone, the decision first. Section 11.6 of ``shared/docs/format``."""
 
 from __future__ import annotations
 
@@ -6,11 +7,74 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
+from singerlake.errors import SingerlakeError
 from singerlake.format.decision import Brought, Decision
 from singerlake.format.state.additions import Conflict
+from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
-from singerlake.stores.atomic.completion import Completion
+from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.port import Loaded, ManifestStore, Outdated
+
+
+class Completion:
+    """Does for the runs in a tap's streams what their writers may have left undone. ``kept`` gives the decision that
+    the database holds, ``store`` the store of another stream in the same database, with this object as its own. Not for
+    two threads at once."""
+
+    def __init__(
+        self,
+        decisions: Decisions,
+        kept: Callable[[str], Decision | None],
+        store: Callable[[str, Completion], ManifestStore],
+    ) -> None:
+        self._decisions = decisions
+        self._kept = kept
+        self._store = store
+        self._seen: set[str] = set()
+
+    def complete(self, state: Manifest) -> None:
+        """Before anything comes after ``state``, or publishes it: have the lake say that its last commit is decided,
+        and show that commit in all of its streams, as far as that can be done. Costs a request for each name that was
+        not seen before.
+
+        A commit that neither the lake nor the database knows was decided elsewhere and then lost; nothing is done about
+        it. Raises what storage and the database raise, ``CorruptObjectError`` and ``UnsupportedFormatError``.
+        """
+        name = state.settled
+        if name is msgspec.UNSET or name in self._seen:
+            return
+        decision = None if self._decisions.is_shown(name) else self._decided(name)
+        # Noted before the other streams are published: their stores come here, too.
+        self._seen.add(name)
+        if decision is None:
+            return
+        published = [self._published(stream) for stream in decision.streams]
+        if all(published):
+            self._decisions.say_shown(name)
+
+    def done(self, name: str) -> None:
+        """Note that somebody else completes a commit."""
+        self._seen.add(name)
+
+    def _decided(self, name: str) -> Decision | None:
+        there = self._decisions.get(name)
+        if there is not None:
+            return there
+        kept = self._kept(name)
+        return None if kept is None else self._decisions.decide(kept)
+
+    def _published(self, stream: str) -> bool:
+        """Whether readers have the newest state of a stream. Where they cannot get it now, the next writer tries."""
+        store = self._store(stream, self)
+        try:
+            loaded = store.load()
+            if loaded is not None:
+                store.publish(loaded, run_ended=True)
+        except SingerlakeError:
+            return False
+        return loaded is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from singerlake.format.state.files.file_list import Run
 from singerlake.format.state.files.segment import Segment
 from singerlake.storage.port import Storage
 from singerlake.stores.dynamodb.client import HASH, RANGE, DynamoTable, Item, key_of
-from singerlake.stores.segments.copies import SegmentCopy
-from singerlake.stores.segments.objects import SegmentObjects, at_hand, checksum
+from singerlake.stores.segments.objects import SegmentCopy, SegmentObjects, at_hand, checksum
 
 logger = logging.getLogger(__name__)
 

@@ -29,6 +29,7 @@ from singerlake.stores.dynamodb.client import (
     Item,
     below,
     check,
+    foreign,
     key_of,
     put,
     reached,
@@ -36,8 +37,7 @@ from singerlake.stores.dynamodb.client import (
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import names_of, to_stored
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.stored import names_of, read_manifest, to_stored
 
 LARGEST_ITEM = 200 << 10
 """Bytes of an item, names and keys among them, above which a transaction's body becomes an object. DynamoDB takes 400
@@ -254,7 +254,7 @@ class DynamoLog:
     def _number(self, item: Item, attribute: str) -> int:
         text = item.get(attribute, {}).get("N", "")
         if not text.lstrip("-").isdecimal():
-            raise self._foreign(item)
+            raise foreign(self._table, item, number=item["number"]["N"])
         return int(text)
 
     def _name(self, item: Item, kind: str) -> str:
@@ -262,17 +262,8 @@ class DynamoLog:
         name = item.get("object", {}).get("S", "")
         parts = layout.log_own_name_parts(name)
         if parts is None or parts[1] != kind:
-            raise self._foreign(item)
+            raise foreign(self._table, item, number=item["number"]["N"])
         return name
-
-    def _foreign(self, item: Item) -> CorruptObjectError:
-        return CorruptObjectError(
-            "an item of the DynamoDB table is not one that a Singerlake wrote",
-            hint="restore it; nothing was changed",
-            dynamodb_table=self._table.name,
-            table_id=item["table_id"]["S"],
-            number=item["number"]["N"],
-        )
 
     def _gone(self, what: str, key: str) -> CorruptObjectError:
         return CorruptObjectError(

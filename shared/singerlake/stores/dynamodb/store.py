@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision, decision_from_json, decision_to_json
 from singerlake.format.exact_json import encode
@@ -15,16 +14,15 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.prepared import brought_between
-from singerlake.stores.atomic.completion import Completion
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.together import CommittedTogether, RefusedShare, Share
-from singerlake.stores.dynamodb.client import DynamoTable, Item, key_of
+from singerlake.stores.atomic.together import CommittedTogether, Completion, RefusedShare, Share
+from singerlake.stores.dynamodb.client import DynamoTable, Item, foreign, key_of
 from singerlake.stores.dynamodb.items import SegmentItems, SegmentsWithItems
 from singerlake.stores.dynamodb.log import MOST_STREAMS, DynamoLog, NextRecord, append_together
 from singerlake.stores.numbered import NumberedStore, Record
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, Outdated
-from singerlake.stores.snapshots import SnapshotSettings
+from singerlake.stores.publish import SnapshotSettings
 
 _COMMIT = "#commit/"
 
@@ -93,12 +91,7 @@ class DynamoStore(NumberedStore):
             return None
         body = item.get("body", {}).get("S")
         if body is None:
-            raise CorruptObjectError(
-                "an item of the DynamoDB table is not one that a Singerlake wrote",
-                hint="restore it; nothing was changed",
-                dynamodb_table=self._table.name,
-                table_id=item["table_id"]["S"],
-            )
+            raise foreign(self._table, item)
         return decision_from_json(body.encode(), key=f"{self._table.name}/{self._tap_id}{_COMMIT}{name}.json")
 
     def _commit_key(self, name: str) -> Item:

@@ -1,4 +1,5 @@
-"""Making the DynamoDB table, and what its users must be allowed."""
+"""Making the DynamoDB table, what its users must be allowed, and the marks of tables in it: which state of each is the
+newest."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import Any
 
 from singerlake.clock import Backoff
 from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError
-from singerlake.stores.dynamodb.client import FREE, HASH, RANGE, DynamoTable, check, key_of
+from singerlake.format import layout
+from singerlake.stores.dynamodb.client import FREE, HASH, RANGE, DynamoTable, Item, check, equal, foreign, key_of, put
 
 _KEYS = [{"AttributeName": HASH, "KeyType": "HASH"}, {"AttributeName": RANGE, "KeyType": "RANGE"}]
 _TYPES = [{"AttributeName": HASH, "AttributeType": "S"}, {"AttributeName": RANGE, "AttributeType": "N"}]
@@ -17,6 +19,8 @@ _POLL = 1.0
 WRITER_ACTIONS = ("ConditionCheckItem", "GetItem", "PutItem", "Query")
 GC_ACTIONS = ("BatchWriteItem",)
 READER_ACTIONS = ("GetItem", "Query")
+
+_MARK = "mark"
 
 
 def create_table(table: DynamoTable) -> str:
@@ -90,3 +94,36 @@ def least_policy(table_arn: str, *, query_items: bool = False) -> dict[str, Any]
             for sid, actions in needed
         ],
     }
+
+
+class DynamoMarks:
+    """The marks of a lake's tables. Every method may raise what ``DynamoTable`` raises."""
+
+    def __init__(self, table: DynamoTable, lake_id: str) -> None:
+        self._table = table
+        self._lake_id = lake_id
+
+    def read(self, table: str) -> str | None:
+        """The table's mark now; None where it has none. Raises ``CorruptObjectError``."""
+        key = self._key(table)
+        item = self._table.get(key)
+        if item is None:
+            return None
+        mark = item.get(_MARK, {}).get("S")
+        if mark is None:
+            raise foreign(self._table, key)
+        return mark
+
+    def swap(self, table: str, before: str | None, after: str) -> bool:
+        """Make it ``after``, a text that no mark ever was, where it is ``before`` (None: where there is none). False
+        where it is another one. Raises ``UnknownOutcomeError``."""
+
+        def look() -> bool | None:
+            now = self.read(table)
+            return True if now == after else None if now == before else False
+
+        item = {**self._key(table), _MARK: {"S": after}}
+        return self._table.write(put(item, FREE if before is None else equal(_MARK, before)), look=look)
+
+    def _key(self, table: str) -> Item:
+        return key_of(f"{self._lake_id}#table/{layout.to_segment(table)}", 0)

@@ -12,7 +12,7 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.merge.entry_key import milliseconds
 from singerlake.storage.port import Stored
-from singerlake.stores.log.objects import ObjectLog
+from singerlake.stores.log import ObjectLog
 from singerlake.stores.merge.entries import Entries, StoredEntry
 from singerlake.stores.merge.settings import MergeSettings
 from singerlake.stores.merge.storage_time import StorageTime

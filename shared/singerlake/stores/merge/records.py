@@ -24,8 +24,8 @@ from singerlake.stores.merge.settings import RESOLUTION, MergeSettings
 from singerlake.stores.numbered import NumberedStore
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded
-from singerlake.stores.segments.new_state import opened
-from singerlake.stores.snapshots import SnapshotSettings
+from singerlake.stores.publish import SnapshotSettings
+from singerlake.stores.segments.stored import opened
 
 _WINDOWS = 4
 """How many windows of what was settled are remembered."""

@@ -18,8 +18,7 @@ from singerlake.stores.merge.entries import Entries, StoredEntry
 from singerlake.stores.merge.log import SettleLog, SettleRecord
 from singerlake.stores.merge.records import SettledStore
 from singerlake.stores.merge.settings import MergeSettings
-from singerlake.stores.merge.storage_time import StorageTime
-from singerlake.stores.merge.watch import LastChange
+from singerlake.stores.merge.storage_time import LastChange, StorageTime
 from singerlake.stores.port import Loaded
 
 logger = logging.getLogger(__name__)

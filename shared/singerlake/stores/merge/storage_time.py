@@ -1,4 +1,4 @@
-"""What time it is on storage, as far as one's own writes have shown.
+"""What time it is on storage, as far as one's own writes have shown, and the object that is written for that.
 
 MPS3 corrects clocks that are slow and ignores those that are fast; here both are. What is measured is bound to the
 monotonic clock, so that a wall clock that steps afterwards changes nothing.
@@ -6,15 +6,23 @@ monotonic clock, so that a wall clock that steps afterwards changes nothing.
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 
-from singerlake.clock import Clock
+import msgspec
+
+from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.errors import SingerlakeError
+from singerlake.storage.port import Storage
+from singerlake.stores.merge.settings import MergeSettings
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _RESOLUTION = 1_000_000
 _DRIFT = 1_000
 """Two clocks come apart by less than one part in this many: ten times what a quartz may."""
+
+logger = logging.getLogger(__name__)
 
 
 class StorageTime:
@@ -72,3 +80,57 @@ def _whole(seconds: float) -> int:
 
 def _microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
+
+
+class LastChange:
+    """One writer's or poller's view of the object at ``key``."""
+
+    def __init__(
+        self, storage: Storage, key: str, settings: MergeSettings, time: StorageTime, clock: Clock, ids: IdSource
+    ) -> None:
+        self._storage = storage
+        self._key = key
+        self._settings = settings
+        self._time = time
+        self._clock = clock
+        self._ids = ids
+        self._touched: float | None = None
+        self._etag: str | None = None
+        self._looked: float | None = None
+
+    def touch(self, *, always: bool = False) -> None:
+        """Change the object: for entries at most once in a while, for records ``always``. It only tells others sooner
+        what is on storage anyway, so its failure is nobody's."""
+        now = self._clock.monotonic()
+        if not always and self._touched is not None and now - self._touched < self._settings.touch:
+            return
+        self._touched = now
+        try:
+            self._write()
+        except SingerlakeError as error:
+            logger.debug("could not touch %s: %s", self._key, error)
+
+    def measure(self) -> None:
+        """Ask storage for the time, by writing. Raises what storage raises."""
+        sent = self._clock.monotonic()
+        self._write()
+        head = self._storage.head(self._key)
+        if head is not None:
+            # Another's touch in between was later than the own one, and earlier than this answer.
+            self._time.observe(head.last_modified, sent=sent, received=self._clock.monotonic())
+
+    def changed(self) -> bool:
+        """Whether there may be something new since this was last asked. True at intervals in any case:
+        a writer that crashed between a write and its touch left no sign."""
+        head = self._storage.head(self._key)
+        etag = head.etag if head else None
+        now = self._clock.monotonic()
+        due = self._looked is None or now - self._looked >= self._settings.look
+        if not due and etag == self._etag:
+            return False
+        self._etag, self._looked = etag, now
+        return True
+
+    def _write(self) -> None:
+        body = {"at": timestamp(self._clock.now()), "nonce": self._ids()}
+        self._storage.put(self._key, msgspec.json.encode(body))

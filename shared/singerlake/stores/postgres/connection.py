@@ -11,10 +11,11 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
+from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.stores.postgres.errors import bad_url, cannot_connect
 
 if TYPE_CHECKING:
@@ -35,6 +36,16 @@ _DEFAULTS = {
     "keepalives_count": "3",
 }
 """Where ``postgres_url`` does not say otherwise; seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresSettings:
+    """``url`` is ``postgres_url`` (secret). ``schema`` is ``postgres_schema``, whose tables ``singerlake store create``
+    makes. ``patience_seconds`` is how long a request is repeated while the database does not answer."""
+
+    url: str = field(repr=False)
+    schema: str
+    patience_seconds: float = PATIENCE_SECONDS
 
 
 @dataclass

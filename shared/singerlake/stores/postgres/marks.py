@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from singerlake.clock import Clock
 from singerlake.format import layout
 from singerlake.storage.patience import Patience
-from singerlake.stores.postgres.connection import connections_to, driver
+from singerlake.stores.postgres.connection import PostgresSettings, connections_to, driver
 from singerlake.stores.postgres.schema import check_name
 from singerlake.stores.postgres.session import Session, WriteResult, current_xid
-from singerlake.stores.postgres.settings import PostgresSettings
 
 if TYPE_CHECKING:
     from singerlake.stores.postgres.connection import Connection

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from singerlake.errors import CorruptObjectError
-from singerlake.format.decision import Brought, Decision
+from singerlake.format.decision import Brought, Decision, decision_from_json
+from singerlake.format.exact_json import ascii_json
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
@@ -27,11 +28,14 @@ from singerlake.stores.postgres.change import (
     whole_delta,
     write_change,
 )
-from singerlake.stores.postgres.commits import keep_decision
 from singerlake.stores.segments.on_disk import on_disk
 
 if TYPE_CHECKING:
     from singerlake.stores.postgres.connection import Connection
+
+
+_KEEP = "INSERT INTO commits (tap_id, name, body) VALUES (%s, %s, %s)"
+_BY_NAME = "SELECT body FROM commits WHERE tap_id = %s AND name = %s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +118,20 @@ def write_together(
     decision = decide(streams)
     keep_decision(connection, tap_id, decision)
     return decision
+
+
+def keep_decision(connection: Connection, tap_id: str, decision: Decision) -> None:
+    """Add a decision, in a transaction that somebody else began."""
+    connection.execute(_KEEP, (tap_id, decision.id, ascii_json(decision)))
+
+
+def is_kept(connection: Connection, tap_id: str, name: str) -> bool:
+    """Whether there is a decision about a commit."""
+    return connection.execute(_BY_NAME, (tap_id, name)).fetchone() is not None
+
+
+def read_decision(connection: Connection, tap_id: str, name: str) -> Decision | None:
+    """The decision about a commit; None where there is none. Raises ``CorruptObjectError``,
+    ``UnsupportedFormatError``."""
+    row = connection.execute(_BY_NAME, (tap_id, name)).fetchone()
+    return None if row is None else decision_from_json(row[0].encode(), key=f"commits/{tap_id}/{name}.json")

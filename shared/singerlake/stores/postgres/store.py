@@ -35,9 +35,8 @@ from singerlake.format.state.transactions import (
     Transaction,
 )
 from singerlake.storage.patience import Patience
-from singerlake.stores.atomic.completion import Completion
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.stores.atomic.together import CommittedTogether, RefusedShare, Share
+from singerlake.stores.atomic.together import CommittedTogether, Completion, RefusedShare, Share
 from singerlake.stores.commit import is_done
 from singerlake.stores.numbered import Record
 from singerlake.stores.place import StreamPlace
@@ -48,17 +47,14 @@ from singerlake.stores.postgres.change import (
     whole_delta,
     write_change,
 )
-from singerlake.stores.postgres.commits import is_kept, read_decision
-from singerlake.stores.postgres.connection import connections_to, driver
+from singerlake.stores.postgres.connection import PostgresSettings, connections_to, driver
+from singerlake.stores.postgres.newest import NewestState, checked, corrupt, folded
+from singerlake.stores.postgres.read import StreamHead, read_head, read_tail
 from singerlake.stores.postgres.schema import check_name
 from singerlake.stores.postgres.session import Session, WriteResult, current_xid
-from singerlake.stores.postgres.settings import PostgresSettings
-from singerlake.stores.postgres.state.newest import NewestState, checked, corrupt, folded
-from singerlake.stores.postgres.state.read import StreamHead, read_head, read_tail
-from singerlake.stores.postgres.step import Planned, Step, applied, planned, write_together
-from singerlake.stores.publish import publish_manifest, refuse_foreign
+from singerlake.stores.postgres.step import Planned, Step, applied, is_kept, planned, read_decision, write_together
+from singerlake.stores.publish import Snapshots, SnapshotSettings, publish_manifest, refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.snapshots import Snapshots, SnapshotSettings
 
 if TYPE_CHECKING:
     from singerlake.stores.postgres.connection import Connection
@@ -105,15 +101,9 @@ class PostgresStore:
         driver()
         self._place = place
         self._settings = settings
-        self._storage = place.storage
         self.segments = SegmentObjects(place.storage, place.tap, place.stream)
-        self._tap = place.tap
-        self._stream = place.stream
         self._table_id = table_id
         self._lake_id = lake_id
-        self._clock = place.clock
-        self._ids = place.ids
-        self._key = layout.manifest_key(place.tap, place.stream)
         patience = Patience(
             settings.patience_seconds, place.clock, place="postgres_url", what="PostgreSQL", key=settings.url
         )
@@ -152,7 +142,7 @@ class PostgresStore:
         """Birth: of several, one stays. A stream that was closed comes back with a state that is newer than its end.
         Raises ``ForeignManifestError`` where ``manifest.json`` is another store's."""
         manifest = in_lake(manifest, self._lake_id)
-        refuse_foreign(self._storage, self._key, manifest)
+        refuse_foreign(self._place.storage, self._place.manifest_key, manifest)
         both = listed_and_retired(manifest)
         if both is not None:
             raise CorruptObjectError("the first state lists a file that it calls retired", hint="rebuild it", file=both)
@@ -247,7 +237,7 @@ class PostgresStore:
     def other_lakes(self) -> tuple[str, ...]:
         """As the port says."""
         own, _, stream = self._table_id.partition("/")
-        names = (ascii_json(self._tap), ascii_json(self._stream))
+        names = (ascii_json(self._place.tap), ascii_json(self._place.stream))
         rows = self._session.read(lambda connection: connection.execute(_OF_OTHERS, names).fetchall())
         return tuple(sorted({table_id.removesuffix(f"/{stream}") for (table_id,) in rows} - {own}))
 
@@ -334,7 +324,9 @@ class PostgresStore:
         self._session.write(work, proof)
 
     def _own(self, manifest: Manifest) -> Loaded:
-        own = check_own(manifest, tap=self._tap, stream=self._stream, store=self.kind, key=self._key)
+        own = check_own(
+            manifest, tap=self._place.tap, stream=self._place.stream, store=self.kind, key=self._place.manifest_key
+        )
         return _loaded(in_lake(own, self._lake_id))
 
 

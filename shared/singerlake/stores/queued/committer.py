@@ -12,17 +12,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from singerlake.clock import Clock, IdSource
-from singerlake.errors import SingerlakeError
+from singerlake.clock import Backoff, Clock, IdSource, timestamp
+from singerlake.errors import InputError, SingerlakeError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.format.state.additions import Conflict
+from singerlake.format.state.fold import apply
+from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import AddTogether, Transaction
 from singerlake.humanize import shown
 from singerlake.lock_file import LockSettings
 from singerlake.storage.port import Storage
+from singerlake.stores.commit import ATTEMPTS, between_tries, caught_up, commit_once, is_done, newer, submit_transaction
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore
-from singerlake.stores.queued import objects
-from singerlake.stores.queued.commit_parts import Committed, commit_parts
-from singerlake.stores.queued.message import CommitMessage, Dropped, Wanted, read_message, wanted
-from singerlake.stores.queued.port import Received
+from singerlake.stores.port import Loaded, ManifestStore, Outdated
+from singerlake.stores.queued.message import (
+    CommitMessage,
+    Dropped,
+    Queue,
+    Received,
+    Wanted,
+    get_body,
+    read_message,
+    refuse,
+    wanted,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +46,11 @@ _KEPT_SECONDS = 600.0
 """How long a state is followed before it is loaded anew, should somebody have put another one in its place."""
 _LOCK = LockSettings(max_wait=10.0)
 """Short, since writers stop waiting: their own commit needs no lock."""
+
+
+MOST = 10
+"""Messages that a queue gives at once."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 
 
 @dataclass(eq=False)
@@ -100,7 +117,7 @@ class Committer:
         head = read_message(message.body, self.lake_id)
         if isinstance(head, Dropped):
             return head
-        transaction = head.transaction or objects.get_body(self.storage, head)
+        transaction = head.transaction or get_body(self.storage, head)
         read = transaction if isinstance(transaction, Dropped) else wanted(head, transaction)
         if isinstance(read, Dropped):
             # A writer of this version may have sent it, and need not wait.
@@ -158,7 +175,7 @@ class Committer:
 
     def _refuse(self, tap: str, stream: str, id: str, reason: str) -> None:
         try:
-            objects.refuse(self.storage, tap, stream, id, reason)
+            refuse(self.storage, tap, stream, id, reason)
         except SingerlakeError as error:
             # Its writer then waits to the end of its patience.
             logger.warning("transaction %s: its writer cannot be answered: %s", id, error)
@@ -199,3 +216,177 @@ class Committer:
             for lock in place.locks(self.name, versions, settings=_LOCK) if there.store.abilities.locks else ():
                 held.enter_context(lock.held())
             yield
+
+
+@dataclass
+class Committed:
+    """What became of transactions: ``base`` is a state that holds all of them but those that were ``refused`` (why, by
+    transaction id) or came too late (``late``)."""
+
+    base: Loaded
+    refused: dict[str, str] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
+    parts: int = 0
+
+
+@dataclass
+class _Fitting:
+    """Of some transactions, those that a state still takes, one after the other."""
+
+    parts: list[Wanted] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
+    undecided: Wanted | None = None
+
+
+def commit_parts(
+    store: ManifestStore, base: Loaded, wanted: Sequence[Wanted], *, clock: Clock, ids: IdSource
+) -> Committed:
+    """Commit transactions in their order, all that fit in one of the store; in a store that settles commits later, one
+    after the other. What is in the state already is left out. A refusal counts only with the newest state.
+
+    Raises ``TooManyConflictsError`` and ``UnknownOutcomeError``, and what the store raises; then any of them may be
+    committed, and doing it all again is harmless.
+    """
+    backoff, unknown = between_tries(clock), None
+    fresh = False
+    for _ in range(ATTEMPTS):
+        fitting = _fitting(base.manifest, wanted, clock)
+        done = Committed(base, fitting.refused, fitting.late, len(fitting.parts))
+        outcome: Loaded | Outdated | Conflict | None = None
+        if fitting.refused and not fresh and fitting.undecided is None:
+            pass
+        elif fitting.undecided is not None:
+            # Waits until that is decided, or decides it.
+            store.commit(base, fitting.undecided.transaction)
+        elif not fitting.parts:
+            return done
+        elif store.abilities.settles:
+            return _one_by_one(store, done, fitting.parts, clock)
+        else:
+            try:
+                outcome = _committed(store, base, fitting.parts, clock, ids)
+            except UnknownOutcomeError as error:
+                unknown = error
+            if isinstance(outcome, Loaded):
+                done.base = outcome
+                return done
+            backoff.wait()
+        base, fresh = caught_up(store, base, unknown), True
+    raise unknown or TooManyConflictsError(
+        f"other writers came first {ATTEMPTS} times in a row", hint="run fewer writers without the queue"
+    )
+
+
+def _committed(
+    store: ManifestStore, base: Loaded, parts: Sequence[Wanted], clock: Clock, ids: IdSource
+) -> Loaded | Outdated | Conflict:
+    """One transaction of all parts. One alone goes as it came, so that older readers read it."""
+    transaction = parts[0].transaction
+    if len(parts) > 1:
+        change = AddTogether(parts=tuple(part.change for part in parts))
+        transaction = Transaction(id=ids(), at=timestamp(clock.now()), change=change)
+    return commit_once(store, base, transaction, clock=clock)
+
+
+def _one_by_one(store: ManifestStore, done: Committed, parts: Sequence[Wanted], clock: Clock) -> Committed:
+    commits = [submit_transaction(store, done.base, part.transaction, clock=clock) for part in parts]
+    for part, commit in zip(parts, commits, strict=True):
+        outcome = commit.wait(done.base)
+        if isinstance(outcome, Conflict):
+            done.refused[part.transaction.id] = outcome.reason
+        else:
+            done.base = newer(outcome, done.base)
+    return done
+
+
+def _fitting(state: Manifest, wanted: Sequence[Wanted], clock: Clock) -> _Fitting:
+    fitting, now = _Fitting(), clock.now()
+    for each in wanted:
+        id = each.transaction.id
+        if is_done(state, each.change):
+            continue
+        if each.until <= now:
+            fitting.late.add(id)
+        elif each.behind is not None and not _is_there(state, each.behind):
+            fitting.refused[id] = "what its writer sent before it is not in the stream"
+        else:
+            after = _applied(state, each)
+            if isinstance(after, Manifest):
+                state = after
+                fitting.parts.append(each)
+            elif after.undecided is not None:
+                fitting.undecided = each
+                break
+            else:
+                fitting.refused[id] = after.reason
+    return fitting
+
+
+def _applied(state: Manifest, each: Wanted) -> Manifest | Conflict:
+    try:
+        return apply(state, each.transaction)
+    except InputError as error:
+        return Conflict(error.message)
+
+
+def _is_there(state: Manifest, id: str) -> bool:
+    return id in state.by_id or id in state.retired_by_id
+
+
+@dataclass
+class Worker:
+    """One thread's loop. It ends once ``ended`` is set, after the batch that is at work."""
+
+    queue: Queue
+    committer: Committer
+    clock: Clock
+    wait: int = 5
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._backoff = Backoff(self.clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
+
+    def run(self, *, idle_exit: float | None = None) -> None:
+        """Work until ``ended``, or until no message came for ``idle_exit`` seconds. A queue or a storage that fails is
+        waited for, and told in the log. Raises nothing that may pass."""
+        busy_at = self.clock.monotonic()
+        while not self.ended.is_set():
+            taken = self.once()
+            now = self.clock.monotonic()
+            if taken:
+                busy_at = now
+            elif idle_exit is not None and now - busy_at >= idle_exit:
+                return
+
+    def once(self) -> int:
+        """One batch; how many messages it had. 0 also where the queue failed, after a wait."""
+        try:
+            messages = self.queue.receive(MOST, wait=self.wait)
+        except SingerlakeError as error:
+            logger.warning("the queue %s gives no messages: %s", self.queue.name, error)
+            self._rest()
+            return 0
+        done = self.committer.handle(messages) if messages else []
+        if done:
+            self._delete(done)
+        if len(done) < len(messages):
+            self._rest()
+        else:
+            self._backoff = Backoff(self.clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
+        self.committer.publish()
+        return len(messages)
+
+    def _delete(self, done: Sequence[Received]) -> None:
+        """A message that is not deleted comes again, and is found to be done."""
+        try:
+            left = self.queue.delete(done)
+        except SingerlakeError as error:
+            logger.warning("%d messages that are done come again, since the queue fails: %s", len(done), error)
+            return
+        if left:
+            logger.warning("messages %s are done and come again", ", ".join(each.id for each in left))
+
+    def _rest(self) -> None:
+        """Wait before the next try, longer each time, and no longer than until the end."""
+        self.ended.wait(self._backoff.next())

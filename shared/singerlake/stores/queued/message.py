@@ -1,4 +1,4 @@
-"""What a writer sends to a queue, and what a committer takes for that. Pure.
+"""What a writer sends to a queue, and what a committer takes for that.
 
 Who commits believes of a message only what it can check: keys are made of the names in it by the lake's own rules, and
 never read from it.
@@ -7,8 +7,11 @@ never read from it.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
@@ -16,9 +19,10 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import SingerlakeError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import ascii_json, decode
+from singerlake.format.exact_json import ascii_json, decode, encode
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.transactions import AddFiles, Transaction
+from singerlake.storage.port import Storage
 
 FORMAT = 1
 LARGEST = 200_000
@@ -27,6 +31,41 @@ LARGEST = 200_000
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 """What comes of a text that is no message, the second one of one that is too deep."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message as it was given out. ``id`` is the queue's, ``receipt`` what deletes it."""
+
+    id: str
+    body: str = field(repr=False)
+    receipt: str = field(default="", repr=False)
+
+
+class Queue(Protocol):
+    """A queue that many threads may share. Every method may raise ``AccessDeniedError``, ``SettingError`` and
+    ``StorageUnavailableError``."""
+
+    @property
+    def name(self) -> str:
+        """What the log calls it: its URL, which holds no secret."""
+        ...
+
+    def send(self, body: str, *, group: str, deduplication: str) -> None:
+        """Put a message behind those of its ``group``. One of the same ``deduplication`` may be dropped. It may have
+        been put there although this raises."""
+        ...
+
+    def receive(self, most: int, *, wait: int) -> Sequence[Received]:
+        """Up to ``most`` messages, waiting up to ``wait`` seconds for the first. Others of their groups are given out
+        once these are deleted; these are given out again if they are not."""
+        ...
+
+    def delete(self, messages: Sequence[Received]) -> Sequence[Received]:
+        """Delete messages; gives those that could not be, which will be given out again."""
+        ...
 
 
 class CommitMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,6 +182,48 @@ def _is_sound(file: NewFile) -> bool:
     counts = (file.messages, file.records, file.erased, file.bytes, file.raw_bytes)
     members = sum(messages for _, messages in file.members)
     return bool(file.id) and own and file.messages > 0 and min(counts) >= 0 and members == file.messages
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a committer left a transaction to its writer."""
+
+    format: int = 1
+    id: str
+    reason: str
+
+
+def put_body(storage: Storage, tap: str, stream: str, transaction: Transaction) -> str:
+    """Keep a transaction beside its stream's data; gives the checksum of what was written."""
+    body = encode(transaction)
+    storage.put(layout.queued_body_key(tap, stream, transaction.id), body)
+    return hashlib.sha256(body).hexdigest()
+
+
+def get_body(storage: Storage, message: CommitMessage) -> Transaction | Dropped:
+    """The transaction that a message has as an object."""
+    stored = storage.get(layout.queued_body_key(message.tap, message.stream, message.id))
+    return Dropped("its object is not there") if stored is None else read_body(stored.body, message)
+
+
+def refuse(storage: Storage, tap: str, stream: str, id: str, reason: str) -> None:
+    """Tell a writer not to wait."""
+    storage.put(layout.refusal_key(tap, stream, id), encode(Refusal(id=id, reason=reason)))
+
+
+def is_refused(storage: Storage, tap: str, stream: str, id: str) -> bool:
+    """Whether a writer was told so. Who says it need not be believed: the writer then commits by itself."""
+    return storage.head(layout.refusal_key(tap, stream, id)) is not None
+
+
+def remove_objects(storage: Storage, tap: str, stream: str, id: str, *, body: bool, refusal: bool) -> None:
+    """Delete what is known to be there of a settled transaction. What cannot be is left to a collector."""
+    keys = [layout.queued_body_key(tap, stream, id)] if body else []
+    keys += [layout.refusal_key(tap, stream, id)] if refusal else []
+    for key in keys:
+        try:
+            storage.delete(key)
+        except SingerlakeError as error:
+            logger.debug("%s is left to a collector: %s", key, error)
 
 
 prepare_decoders(CommitMessage, _MessageHead)

@@ -19,7 +19,7 @@ from singerlake.clock import Clock
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.failures import masked, without_answer
 from singerlake.storage.patience import Patience
-from singerlake.stores.queued.port import Received
+from singerlake.stores.queued.message import Received
 from singerlake.stores.queued.settings import URL, QueueSettings
 
 Result = TypeVar("Result")

@@ -8,28 +8,97 @@ itself, though a committer may do the same at that moment.
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import msgspec
 
-from singerlake.clock import timestamp
-from singerlake.errors import SettingError, UnknownOutcomeError
+from singerlake.clock import Clock, timestamp
+from singerlake.errors import SettingError, SingerlakeError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, Transaction
-from singerlake.stores.commit import Commit, is_done, submit_transaction
+from singerlake.stores.commit import Commit, is_done, state_lost, submit_transaction
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, Trimmed
-from singerlake.stores.queued import objects
-from singerlake.stores.queued.message import FORMAT, LARGEST, CommitMessage, group_of, to_text
-from singerlake.stores.queued.sender import Sender
-from singerlake.stores.queued.settings import URL
+from singerlake.stores.queued.message import (
+    FORMAT,
+    LARGEST,
+    CommitMessage,
+    Queue,
+    group_of,
+    is_refused,
+    put_body,
+    remove_objects,
+    to_text,
+)
+from singerlake.stores.queued.settings import PATIENCE, URL, QueueSettings
 
 _LOOK_EVERY = 1.0
 """Seconds between two looks for a refusal."""
+
+logger = logging.getLogger(__name__)
+
+_SILENT_FOR = 10.0
+"""How many patiences a queue is left alone from which nobody took a message in time."""
+
+
+class Sender:
+    """For writers of any thread."""
+
+    def __init__(self, queue: Queue, settings: QueueSettings, clock: Clock) -> None:
+        self.settings = settings
+        self.clock = clock
+        self._queue = queue
+        self._direct_until: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What the log calls the queue."""
+        return self._queue.name
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether to send anything now."""
+        return self._direct_until is None or self.clock.monotonic() >= self._direct_until
+
+    def send(self, body: str, *, group: str, deduplication: str) -> bool:
+        """Send a message; False where that failed, so that its writer had better not wait for it."""
+        try:
+            self._queue.send(body, group=group, deduplication=deduplication)
+        except SingerlakeError as error:
+            self._leave_alone(
+                self.settings.patience_seconds,
+                "the queue took no message (%s); committing without it for %.0f s: %s",
+                self.name,
+                self.settings.patience_seconds,
+                error,
+            )
+            return False
+        return True
+
+    def silent(self, id: str) -> None:
+        """A message was not committed in time."""
+        seconds = self.settings.patience_seconds * _SILENT_FOR
+        self._leave_alone(
+            seconds,
+            "transaction %s was not committed within %s=%d; committing without the queue for %.0f s: does "
+            "'singerlake commit-worker' run for %s=%s?",
+            id,
+            PATIENCE,
+            self.settings.patience_seconds,
+            seconds,
+            URL,
+            self.name,
+        )
+
+    def _leave_alone(self, seconds: float, message: str, *arguments: object) -> None:
+        if self.is_trusted:
+            self._direct_until = self.clock.monotonic() + seconds
+            logger.warning(message, *arguments)
 
 
 @dataclass
@@ -168,7 +237,7 @@ class QueuedStore:
         )
         text = to_text(message)
         if len(text) > LARGEST:
-            digest = objects.put_body(self._place.storage, tap, stream, transaction)
+            digest = put_body(self._place.storage, tap, stream, transaction)
             waiting.body = True
             text = to_text(msgspec.structs.replace(message, transaction=None, sha256=digest))
         given_up = clock.monotonic() + patience
@@ -188,12 +257,7 @@ class QueuedStore:
         if waiting.given_up is not None:
             fresh = self._inner.catch_up(base)
             if fresh is None:
-                raise UnknownOutcomeError(
-                    "the stream's state disappeared while a transaction was in a queue",
-                    hint="run 'singerlake rebuild', then run again; no file was deleted",
-                    tap=self._place.tap,
-                    stream=self._place.stream,
-                )
+                raise state_lost("a transaction was in a queue", tap=self._place.tap, stream=self._place.stream)
             state = fresh
             if is_done(state.manifest, waiting.transaction.change):
                 return state
@@ -213,12 +277,12 @@ class QueuedStore:
             return False
         waiting.look_again = now + _LOOK_EVERY
         place = self._place
-        waiting.refused = objects.is_refused(place.storage, place.tap, place.stream, waiting.transaction.id)
+        waiting.refused = is_refused(place.storage, place.tap, place.stream, waiting.transaction.id)
         return waiting.refused
 
     def _clean(self, settled: _Waiting) -> None:
         place = self._place
-        objects.remove(
+        remove_objects(
             place.storage,
             place.tap,
             place.stream,

@@ -7,6 +7,8 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 from isal import igzip_lib
@@ -20,11 +22,10 @@ from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import Run, touching
 from singerlake.format.state.files.segment import Segment, describe
-from singerlake.interpreter.collector import collector_paused
+from singerlake.interpreter.process import collector_paused
 from singerlake.interpreter.threads import threads_ahead
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
-from singerlake.stores.segments.copies import SegmentCopies
 
 _KEPT = 8
 """Segments that stay in memory once they were read, in all streams together: some 50 MB."""
@@ -36,6 +37,32 @@ _DAMAGED = "restore it, or run 'singerlake rebuild --discard-manifest', which ta
 
 _kept: OrderedDict[tuple[str, str], Run] = OrderedDict()
 _keeping = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentCopy:
+    """That there is something of the segment ``name``. ``whole``: all of it. ``noted`` is when it was seen that nobody
+    needs it, RFC 3339; empty: it was not."""
+
+    name: str
+    whole: bool = False
+    noted: str = ""
+
+
+class SegmentCopies(Protocol):
+    """The copies of one stream, for its collector. Every method raises what the database raises."""
+
+    def kept(self) -> list[SegmentCopy]:
+        """What there is."""
+        ...
+
+    def note(self, copies: Sequence[SegmentCopy]) -> None:
+        """Keep what is noted of ``copies``."""
+        ...
+
+    def remove(self, copies: Sequence[SegmentCopy]) -> None:
+        """Remove ``copies``. What is removed in part is still found, and nobody takes it for whole."""
+        ...
 
 
 class SegmentObjects:

@@ -13,7 +13,7 @@ from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList, Part, Run, touching
 from singerlake.format.state.files.segment import Segment, describe
-from singerlake.scratch.database import ScratchDatabase
+from singerlake.scratch import ScratchDatabase
 from singerlake.stores.segments.objects import checksum, to_text
 
 _LEVEL = 1

@@ -1,20 +1,29 @@
-"""A state as it is stored: whole, or as a head that names segments, which are there before it."""
+"""A state as it is stored: whole, or as a head that names segments, which are there before it; and as it is read.
+
+A million files take most of a gigabyte. A process that loses a race, moves a stream or trims its log has one state
+in hand and reads another that differs by a few files: what both list is then one object. Nothing here keeps a state
+alive, and which objects are shared shows nowhere but in memory.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 import msgspec
 
+from singerlake.clock import random_id
+from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.format.state.files.cut import Sizes, anew, cut, is_whole
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
-from singerlake.format.state.manifest import to_json
+from singerlake.format.state.manifest import from_json, to_json
 from singerlake.format.state.model import Manifest
+from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.storage.port import Storage
 from singerlake.stores.segments.objects import SegmentObjects, checksum, to_text
 
@@ -26,6 +35,13 @@ _AT_ONCE = 8
 """Segments of a new state that are written side by side."""
 _HELD = 8
 """Segments whose files are held at once to find others that have the same: of more, all are written anew."""
+
+_SNAPSHOT = "snapshot"
+
+_MANY = 100_000
+"""Files from which on a state is worth sharing with: of fewer, what was written is decoded at once."""
+
+_held: weakref.WeakValueDictionary[int, Manifest] = weakref.WeakValueDictionary()
 
 
 class _Naming(msgspec.Struct):
@@ -108,6 +124,47 @@ def names_of(storage: Storage, key: str) -> tuple[Segment, ...]:
 
 def _same(segment: Segment, files: Sequence[DataFile]) -> bool:
     return checksum(to_text(files)) == segment.sha256
+
+
+def for_log(segments: SegmentObjects, transaction: Transaction, number: int) -> tuple[Transaction, tuple[Segment, ...]]:
+    """A transaction as the log of a stream can take it as its ``number``, and the segments that were written for it.
+    A new state is put beside the log first, under a name that no reader begins at: so a collector knows what the
+    record is about to name. Raises as ``in_new_segments``."""
+    change = transaction.change
+    if not isinstance(change, Rebase):
+        return transaction, ()
+    state = in_new_segments(segments, change.manifest)
+    fresh = state.files.segments
+    if fresh:
+        name = layout.log_own_name(number, random_id(), _SNAPSHOT)
+        segments.storage.put(layout.log_prefix(state.tap, state.stream) + name, to_json(state))
+    return msgspec.structs.replace(transaction, change=Rebase(manifest=state)), fresh
+
+
+def opened(segments: SegmentObjects, transaction: Transaction) -> Transaction:
+    """A transaction that was read from a log, whose state can read its segments."""
+    change = transaction.change
+    if not isinstance(change, Rebase) or not change.manifest.files.parts:
+        return transaction
+    state = with_source(segments, change.manifest)
+    return msgspec.structs.replace(transaction, change=Rebase(manifest=state))
+
+
+def note(manifest: Manifest) -> None:
+    """Let later readings of this stream share with ``manifest`` for as long as it is held."""
+    if len(manifest.files.tail) >= _MANY:
+        _held[id(manifest)] = manifest
+
+
+def read_manifest(body: bytes, *, key: str, storage: Storage) -> Manifest:
+    """As ``from_json``, in little memory where a state of the stream that ``key`` belongs to is held. Its segments are
+    read from ``storage`` when they are asked for."""
+    # The references are copied in one step: other threads let go of states meanwhile.
+    held = [state for reference in _held.valuerefs() if (state := reference()) is not None]
+    own = [state for state in held if key.startswith(layout.stream_prefix(state.tap, state.stream))]
+    manifest = from_json(body, key=key, known=max(own, key=lambda state: state.transaction.number, default=None))
+    note(manifest)
+    return with_source(SegmentObjects(storage, manifest.tap, manifest.stream), manifest)
 
 
 prepare_decoders(_Naming)

@@ -16,7 +16,7 @@ import msgspec
 from singerlake.arrow.schema.columns import JsonText
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION, TIME, TYPE
 from singerlake.clock import timestamp
-from singerlake.interpreter.recursion_limit import with_room
+from singerlake.interpreter.process import with_room
 from singerlake.tables.declaration.model import Action, Keep, NullKeys, TableDeclaration
 from singerlake.tables.rows.cast import cast, with_rescued
 from singerlake.tables.rows.columns import (

@@ -10,7 +10,7 @@ import msgspec
 
 from singerlake.arrow.schema.columns import Column, Struct
 from singerlake.arrow.values.values import parse, text_of
-from singerlake.interpreter.recursion_limit import with_room
+from singerlake.interpreter.process import with_room
 
 MOST = 100
 """Names that are counted: records may have any number of them."""

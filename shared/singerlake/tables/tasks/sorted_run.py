@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from singerlake.scratch.folder import local_folder
+from singerlake.scratch import local_folder
 from singerlake.storage.port import Storage
 from singerlake.tables.rows.order import between, values_at
 from singerlake.tables.rows.types import place

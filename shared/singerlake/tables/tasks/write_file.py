@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION
 from singerlake.clock import random_id
-from singerlake.scratch.folder import local_folder
+from singerlake.scratch import local_folder
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Format, Formulas
 from singerlake.tables.formats.all import FORMATS, writer_of

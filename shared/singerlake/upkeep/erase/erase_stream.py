@@ -21,8 +21,8 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles
 from singerlake.storage.port import Entry
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
+from singerlake.stores.publish import stream_closed
 from singerlake.upkeep.commit_change import Commits
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.attached import (

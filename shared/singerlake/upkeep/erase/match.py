@@ -22,7 +22,7 @@ from singerlake.attached.property_path import ABSENT, EACH, Step, values_at
 from singerlake.clock import parse_timestamp
 from singerlake.conditions import Condition, Reading, Test, Value
 from singerlake.format.lines.messages import REFUSALS, one_a_line
-from singerlake.interpreter.recursion_limit import with_room
+from singerlake.interpreter.process import with_room
 
 _Tree = dict[str, Any]
 """What has to be decoded of an object: by name, what of the value, None for all of it."""

@@ -29,7 +29,7 @@ from singerlake.format.lines.messages import messages_in
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.attached import Attached, in_order, shifted
 from singerlake.format.state.files.data_file import DataFile, NewFile
-from singerlake.scratch.folder import local_folder
+from singerlake.scratch import local_folder
 from singerlake.singer_file import MEMBER_BYTES, compress_member
 from singerlake.storage.port import Storage
 from singerlake.upkeep.erase.attached import RowsOf, rows_of

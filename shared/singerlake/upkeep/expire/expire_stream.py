@@ -19,8 +19,8 @@ from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import ExpireFiles
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
+from singerlake.stores.publish import stream_closed
 from singerlake.upkeep.commit_change import commit_change
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.file_count import NONE, Tally, tally

@@ -24,9 +24,8 @@ from singerlake.format.state.transactions import Change, CollectFiles, RetireFil
 from singerlake.singer_file import inflate
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
-from singerlake.stores.publish import publish_manifest, published
+from singerlake.stores.publish import publish_manifest, published, stream_closed
 from singerlake.upkeep.commit_change import commit_change
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import GRACE

@@ -15,7 +15,7 @@ from singerlake.format import layout
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Retired
-from singerlake.scratch.listed_paths import ListedPaths
+from singerlake.scratch import ListedPaths
 from singerlake.storage.port import Entry
 from singerlake.upkeep.file_count import NONE, Tally, tally
 from singerlake.upkeep.gc.replaced import Replaced

@@ -16,9 +16,8 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Entry, Storage
-from singerlake.stores.segments.copies import SegmentCopy
-from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.shared_states import read_manifest
+from singerlake.stores.segments.objects import SegmentCopy, SegmentObjects
+from singerlake.stores.segments.stored import read_manifest
 from singerlake.upkeep.file_count import NONE, Tally, tally
 
 

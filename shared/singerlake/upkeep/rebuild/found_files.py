@@ -11,7 +11,7 @@ from typing import Any
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import StreamSchema
-from singerlake.scratch.database import ScratchDatabase, to_raw, to_sortable, to_text
+from singerlake.scratch import ScratchDatabase, to_raw, to_sortable, to_text
 from singerlake.upkeep.rebuild.choose import ChosenFiles, choose, distinct
 from singerlake.upkeep.rebuild.scanned_file import ScannedFile
 

@@ -9,7 +9,7 @@ from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList, Part, Run
 from singerlake.format.state.files.segment import Segment
-from singerlake.scratch.database import ScratchDatabase, to_raw
+from singerlake.scratch import ScratchDatabase, to_raw
 from singerlake.stores.segments.on_disk import LocalSegments
 from singerlake.stores.segments.stored import SIZES
 

@@ -29,9 +29,8 @@ from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import CollectFiles, Transaction
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.commit import Commit
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded, ManifestStore, Pending
-from singerlake.stores.publish import mend_published, published
+from singerlake.stores.publish import mend_published, published, stream_closed
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.progress import UNSEEN, Progress
 from singerlake.upkeep.rebuild.rebuild import Hashes

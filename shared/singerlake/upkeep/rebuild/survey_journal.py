@@ -13,7 +13,7 @@ import msgspec
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.messages import REFUSALS
 from singerlake.format.state.model import StreamSchema
-from singerlake.scratch.database import ScratchDatabase
+from singerlake.scratch import ScratchDatabase
 from singerlake.storage.port import Entry
 from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile
 from singerlake.work.journal_file import JournalFile, open_file, stamp

@@ -23,8 +23,8 @@ from singerlake.errors import (
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
+from singerlake.stores.publish import stream_closed
 from singerlake.upkeep.commit_change import Commits
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import MOST_WAITING

@@ -17,7 +17,7 @@ from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
-from singerlake.scratch.listed_paths import ListedPaths
+from singerlake.scratch import ListedPaths
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.upkeep.file_count import NONE, Tally, tally

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from singerlake import errors
 from singerlake.clock import random_id
 from singerlake.storage.cloud.storage import CloudStorage
-from singerlake.storage.drivers.azure import blocks
-from singerlake.storage.drivers.azure.blocks import LEAST_COPIED, MOST_BLOCKS, Source, block_length
-from singerlake.storage.drivers.azure.driver import AzureDriver
+from singerlake.storage.drivers.azure import driver as azure_driver
+from singerlake.storage.drivers.azure.driver import LEAST_COPIED, MOST_BLOCKS, AzureDriver, Source, block_length
 from singerlake.storage.port import Part
 from tests.servers.azurite import ACCOUNT_KEY, Azurite
 from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy
@@ -98,7 +97,7 @@ def of(key: str) -> Part:
 class TestUploads:
     @pytest.fixture(autouse=True)
     def small_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(blocks, "BLOCK", 1 << 18)
+        monkeypatch.setattr(azure_driver, "BLOCK", 1 << 18)
         monkeypatch.setattr("singerlake.storage.drivers.azure.driver.ONE_PUT", 1 << 18)
 
     @pytest.fixture
@@ -151,7 +150,7 @@ class TestUploads:
 @given(st.integers(1, 1 << 43))
 def test_no_file_has_more_blocks_than_azure_takes(size: int) -> None:
     length = block_length(size)
-    assert length >= blocks.BLOCK
+    assert length >= azure_driver.BLOCK
     assert -(-size // length) <= MOST_BLOCKS
 
 
@@ -164,7 +163,7 @@ def test_a_window_reads_as_a_file_of_its_own(
     path = tmp_path_factory.getbasetemp() / f"window-{random_id()}"
     path.write_bytes(data)
     with path.open("rb", buffering=0) as file:
-        window = blocks._Window(file, start, len(data[start : start + length]))
+        window = azure_driver._Window(file, start, len(data[start : start + length]))
         expected = io.BytesIO(data[start : start + length])
         for size in reads:
             assert window.read(size) == expected.read(size)
@@ -238,7 +237,7 @@ class TestComposing:
     def test_an_end_whose_reply_is_lost_is_an_end(self, proxy: FaultProxy, storage: CloudStorage) -> None:
         storage.put("large", LARGE)
         lost = proxy.drop("comp=blocklist", after=True)
-        more = bytes(blocks.BLOCK)
+        more = bytes(azure_driver.BLOCK)
         storage.compose("made", [of("large"), more])
         assert lost.hits == 1
         assert body(storage, "made") == LARGE + more

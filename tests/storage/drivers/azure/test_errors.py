@@ -14,8 +14,7 @@ import pytest
 from singerlake import errors
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.azure.driver import AzureDriver
-from singerlake.storage.drivers.azure.errors import meaning, translate
-from singerlake.storage.drivers.azure.explained import EXPLAINED
+from singerlake.storage.drivers.azure.errors import EXPLAINED, meaning, translate
 from singerlake.storage.drivers.azure.settings import AzureSettings
 from singerlake.storage.lost_replies import Meaning
 from singerlake.storage.port import Part, Storage

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from singerlake import errors
-from singerlake.storage.drivers.azure.connection_string import expiry
 from singerlake.storage.drivers.azure.driver import AzureDriver
-from singerlake.storage.drivers.azure.settings import AzureSettings
+from singerlake.storage.drivers.azure.settings import AzureSettings, expiry
 from tests.fakes import FakeClock
 from tests.storage.drivers.azure.opening import KEY, answering, error_body, opened
 from tests.storage.drivers.azure.test_errors import CALLS

@@ -12,11 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.storage.cloud.listing import in_order
-from singerlake.storage.cloud.storage import CloudStorage
-from singerlake.storage.drivers.azure.client import Client
-from singerlake.storage.drivers.azure.driver import AzureDriver
-from singerlake.storage.drivers.azure.names import name_of
+from singerlake.storage.cloud.storage import CloudStorage, in_order
+from singerlake.storage.drivers.azure.access import Client
+from singerlake.storage.drivers.azure.driver import AzureDriver, name_of
 from singerlake.storage.drivers.azure.settings import AzureSettings
 from tests.fakes import FakeClock
 from tests.storage.drivers.azure.opening import KEY, opened

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import SettingError
-from singerlake.storage.drivers.azure.names import begins, checked_root, key_of, name_of
+from singerlake.storage.drivers.azure.driver import begins, checked_root, key_of, name_of
 
 ODD = "~./\\\x00\x01\x1f\x7f\x80\x9f2E7Eabé日😀\ue000\ufffe\U0010ffff"
 # Bytes that are not UTF-8 come as Python keeps them in names of files.

@@ -10,7 +10,7 @@ import pytest
 
 from singerlake import errors
 from singerlake.storage.cloud.storage import CloudStorage
-from singerlake.storage.drivers.azure import blocks
+from singerlake.storage.drivers.azure import driver as azure_driver
 from singerlake.storage.drivers.azure.driver import AzureDriver
 from singerlake.storage.port import Part, Storage
 from tests.fakes import FakeClock
@@ -69,7 +69,7 @@ def test_what_a_driver_does_waits_for_a_server_that_restarts(
 def test_a_file_in_blocks_goes_up_over_a_restart(
     storage: CloudStorage, door: Door, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", 1 << 20)
+    monkeypatch.setattr(azure_driver, "BLOCK", 1 << 20)
     monkeypatch.setattr("singerlake.storage.drivers.azure.driver.ONE_PUT", 1 << 20)
     (tmp_path / "spool").write_bytes(LARGE * 4)
     restart(door, clock, 20)

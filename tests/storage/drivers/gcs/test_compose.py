@@ -7,9 +7,9 @@ import pytest
 from singerlake import errors
 from singerlake.clock import random_id
 from singerlake.storage.cloud.storage import CloudStorage
-from singerlake.storage.drivers.gcs import compose
+from singerlake.storage.drivers.gcs import upload
 from singerlake.storage.drivers.gcs.bucket import Bucket, Seen
-from singerlake.storage.drivers.gcs.compose import LEAST, PARTS_PREFIX
+from singerlake.storage.drivers.gcs.upload import LEAST, PARTS_PREFIX
 from singerlake.storage.port import Part
 from tests.servers.gcs.server import ALWAYS, GcsServer
 from tests.storage.buckets import PatientlessClock, body
@@ -23,9 +23,9 @@ SOME = 1000
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compose, "SENT", SOME)
-    cut = compose.arranged
-    monkeypatch.setattr(compose, "arranged", lambda pieces, **how: cut(pieces, sent=256 << 10, **how))
+    monkeypatch.setattr(upload, "SENT", SOME)
+    cut = upload.arranged
+    monkeypatch.setattr(upload, "arranged", lambda pieces, **how: cut(pieces, sent=256 << 10, **how))
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from singerlake import errors
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.gcs import upload
-from singerlake.storage.drivers.gcs.compose import LEAST
 from singerlake.storage.drivers.gcs.driver import GcsDriver
+from singerlake.storage.drivers.gcs.upload import LEAST
 from singerlake.storage.port import Part, Storage
 from tests.fakes import FakeClock
 from tests.servers.gcs.server import GcsServer

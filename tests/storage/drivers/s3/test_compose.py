@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from singerlake import errors
 from singerlake.storage.cloud.compose import arranged
 from singerlake.storage.cloud.storage import CloudStorage
-from singerlake.storage.drivers.s3.compose import LEAST
+from singerlake.storage.drivers.s3.upload import LEAST
 from singerlake.storage.port import Part
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import body

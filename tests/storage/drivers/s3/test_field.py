@@ -81,7 +81,7 @@ def test_a_capture_a_kill_a_vacuum_and_a_collection(server: tuple[str, S3Server]
     chosen = {"max_file_records": 1, "lock_stale_after_seconds": 2, "lock_refresh_seconds": 1}
     lines = [schema(), *records(4, 5), state({"at": 5})]
     killed = Killed(
-        place="singerlake.stores.writing.writer:StreamWriter._commit",
+        place="singerlake.stores.writer:StreamWriter._commit",
         side="before",
         calls=1,
         config=config(root, **chosen),

@@ -15,7 +15,7 @@ from singerlake.adapters import s3_storage
 from singerlake.clock import random_id
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3 import upload as s3_upload
-from singerlake.storage.drivers.s3.compose import LEAST
+from singerlake.storage.drivers.s3.upload import LEAST
 from singerlake.storage.port import Part, Storage
 from tests.fakes import FakeClock
 from tests.servers.ports.door import Door, door_to

@@ -19,7 +19,7 @@ from singerlake import errors
 from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3 import client as s3_client
 from singerlake.storage.drivers.s3 import upload as s3_upload
-from singerlake.storage.drivers.s3.multipart import Target
+from singerlake.storage.drivers.s3.upload import Target
 from target_singerlake.files.publishing import SENDERS, WORKERS
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import Make, body

@@ -16,7 +16,7 @@ from singerlake.stores.dynamodb.items import SegmentItems
 from singerlake.stores.dynamodb.store import DynamoStore
 from singerlake.stores.port import Loaded
 from singerlake.stores.segments import objects
-from singerlake.stores.segments.copies import SegmentCopy
+from singerlake.stores.segments.objects import SegmentCopy
 from singerlake.stores.segments.stored import named_in
 from tests.format.state.test_fold import add, new_file
 from tests.servers.dynamodb import DynamoServer

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from singerlake.stores.segments.copies import SegmentCopy
+from singerlake.stores.segments.objects import SegmentCopy
 from singerlake.upkeep.drop_stream import delete_now, drop_stream
 from singerlake.upkeep.gc.segments import CollectedSegments, collect_segments
 from singerlake.upkeep.migrate import migrate_stream

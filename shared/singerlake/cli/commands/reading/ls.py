@@ -11,7 +11,7 @@ from singerlake.cli.options import chosen_taps, json_option, tap_option, with_la
 from singerlake.cli.output import Column, counted, minute, say_json, second, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
-from singerlake.stores.atomic.commits import Commit
+from singerlake.stores.atomic.decisions import Commit
 from singerlake.upkeep.expire.policy import odd_rules
 from singerlake.upkeep.reports.census import Census, ContentsResult
 

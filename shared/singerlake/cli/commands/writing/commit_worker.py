@@ -10,10 +10,10 @@ import click
 
 from singerlake.adapters import open_queue
 from singerlake.cli.options import variable, with_lake
-from singerlake.committer.of_lake import committer_of
+from singerlake.committer import committer_of
 from singerlake.lake import Lake
+from singerlake.stores.queued.committer import Worker
 from singerlake.stores.queued.settings import URL, QueueSettings
-from singerlake.stores.queued.worker import Worker
 
 logger = logging.getLogger(__name__)
 

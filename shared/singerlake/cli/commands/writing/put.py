@@ -31,8 +31,7 @@ from singerlake.singer_file import spool_error
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.probe import PROBE_PREFIX
 from singerlake.storage.roots import FolderRoot, parse_root
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter, Upload
 from singerlake.upkeep.progress import Progress, reporting
 from singerlake.work.parallel import THREADS, in_parallel
 

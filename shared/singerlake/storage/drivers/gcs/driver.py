@@ -19,10 +19,9 @@ from singerlake.storage.cloud.compose import Sources
 from singerlake.storage.cloud.driver import Ask, Fetched, Page
 from singerlake.storage.drivers.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.drivers.gcs.client import Client
-from singerlake.storage.drivers.gcs.compose import Composer
 from singerlake.storage.drivers.gcs.errors import GCS_ERRORS, translate
 from singerlake.storage.drivers.gcs.settings import GcsSettings, endpoint_of
-from singerlake.storage.drivers.gcs.upload import BLOCK, LONG, send_blocks, send_whole
+from singerlake.storage.drivers.gcs.upload import BLOCK, LONG, Composer, send_blocks, send_whole
 from singerlake.storage.keys import root_prefix
 from singerlake.storage.port import Entry, Part
 

@@ -1,26 +1,57 @@
-"""Objects that are sent whole, in one request or in blocks, and appear at their name when storage has all of them.
+"""Objects of Google Cloud Storage: files that are sent whole, and objects made of others.
 
 What is long goes up in one resumable upload (https://cloud.google.com/storage/docs/resumable-uploads): a break costs
 one block. Parts that are sent side by side and then joined may be quicker where one connection is slow, but are objects
 meanwhile: a retention policy keeps them, and soft delete bills them for days.
+
+Storage joins whole objects, at most 32 at once, which may be joined ones themselves. All have to be of one storage
+class (https://cloud.google.com/storage/docs/composite-objects). What is given, and what is a part of an object only,
+becomes a temporary object of that class first, below ``_singerlake_parts/``. Those that go into one joined object alone
+are removed by the request that joins them, which soft delete and early deletion fees leave out; the others afterwards.
+A process that is killed leaves some, which a lifecycle rule for that prefix removes.
+
+What is short, and what has no whole object in it, is fetched and sent without any: so it is on servers that do not
+join, and in a bucket that keeps temporary objects.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, groupby
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from singerlake.errors import StorageUnavailableError
+from singerlake.clock import IdSource
+from singerlake.errors import ConfigurationError, MissingFileError, StorageUnavailableError
+from singerlake.interpreter.threads import threads_ahead
+from singerlake.storage.cloud.compose import SENT, Sources, Together, arranged
 from singerlake.storage.cloud.driver import Ask
-from singerlake.storage.drivers.gcs.bucket import KIND, MADE, Bucket
+from singerlake.storage.drivers.gcs.bucket import KIND, MADE, MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.drivers.gcs.client import Body, not_gcs, parsed
-from singerlake.storage.drivers.gcs.errors import meaning
+from singerlake.storage.drivers.gcs.errors import is_no_bucket, meaning
+from singerlake.storage.keys import ends_early
 from singerlake.storage.lost_replies import Meaning
+from singerlake.storage.port import Part
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+PARTS_PREFIX = "_singerlake_parts/"
+JOINED = 32
+"""Objects that one request joins."""
+LEAST = 1 << 20
+"""Bytes from which a whole object is worth a join: fetching less takes no longer."""
+_FETCHES = 8
+_AHEAD = 3
+"""Blocks that are fetched while another one is sent."""
+
 
 LONG = 64 << 20
 """Bytes from which an object is sent in blocks."""
@@ -193,3 +224,245 @@ class _Upload:
         else:
             self._stored = self._size
             self.made = parsed(reply)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An object that is joined, pinned to what was looked at; ``key`` is None for a temporary one."""
+
+    name: str
+    generation: str
+    size: int
+    key: str | None = None
+
+
+class _NotJoinedError(Exception):
+    """The server refused to join objects that are there, so that all of them are to be fetched and sent."""
+
+
+@dataclass(frozen=True)
+class Composer:
+    """Composes objects in one bucket; ``prefix`` is the lake's within it."""
+
+    bucket: Bucket
+    prefix: str
+    name_of: Callable[[str], str]
+    ids: IdSource
+    sources: Sources
+
+    @property
+    def ask(self) -> Ask:
+        """What sends a request until it is answered."""
+        return self.sources.ask
+
+    def compose(self, key: str, pieces: Sequence[bytes | Part]) -> None:
+        """Make the object at ``key``. Raises ``MissingFileError`` where a part is not there."""
+        wanted = [piece for piece in pieces if _size(piece)]
+        size = sum(map(_size, wanted))
+        with ThreadPoolExecutor(_FETCHES, thread_name_prefix="singerlake-fetch") as pool:
+            if size <= SENT:
+                body = self.sources.fetched(wanted, pool)
+                send_whole(self.bucket, self.name_of(key), body, crc32c(body), self.ask)
+                return
+            seen = self._seen(wanted, pool)
+            whole = [
+                seen[piece.key] for piece in wanted if isinstance(piece, Part) and _is_whole(piece, seen[piece.key])
+            ]
+            if (
+                max((each.size for each in whole), default=0) >= LEAST
+                and len({each.storage_class for each in whole}) == 1
+            ):
+                with suppress(_NotJoinedError):
+                    _Join(self, key, size, whole[0].storage_class, pool).make(wanted, seen)
+                    return
+            self._send(key, wanted, size, pool)
+
+    def _send(self, key: str, wanted: Sequence[bytes | Part], size: int, pool: ThreadPoolExecutor) -> None:
+        def blocks() -> Iterator[bytes]:
+            parts = arranged(wanted, least=1, longest=SENT, copy=False)
+            together = (part for part in parts if not isinstance(part, Part))
+            # A pool of their own: each of them waits for what the other pool fetches.
+            with threads_ahead(_AHEAD, "singerlake-blocks") as ahead:
+                yield from _ahead(ahead, partial(self.sources.fetched, pool=pool), together)
+
+        send_blocks(self.bucket, self.name_of(key), size, None, blocks, self.ask)
+
+    def _seen(self, wanted: Sequence[bytes | Part], pool: ThreadPoolExecutor) -> dict[str, Seen]:
+        """What all objects are that parts are taken from."""
+        parts = {piece.key: piece for piece in wanted if isinstance(piece, Part)}
+        found = dict(zip(parts, pool.map(self._look, parts), strict=True))
+        for piece in wanted:
+            if isinstance(piece, Part) and piece.end > found[piece.key].size:
+                raise ends_early(piece)
+        return found
+
+    def _look(self, key: str) -> Seen:
+        seen = self.ask(lambda: self.bucket.look(self.name_of(key)), key=key)
+        if seen is None:
+            raise _missing(key)
+        return seen
+
+
+class _Join:
+    """One object that is joined, and the temporary ones that it takes."""
+
+    def __init__(self, composer: Composer, key: str, size: int, storage_class: str, pool: ThreadPoolExecutor) -> None:
+        self._composer = composer
+        self._bucket = composer.bucket
+        self._ask = composer.ask
+        self._name = composer.name_of(key)
+        self._size = size
+        self._storage_class = storage_class
+        self._pool = pool
+        self._base = f"{composer.prefix}{PARTS_PREFIX}{composer.ids()}/"
+        self._numbers = count()
+        self._left: set[str] = set()
+        """Temporary objects that may be there."""
+
+    def make(self, wanted: Sequence[bytes | Part], seen: dict[str, Seen]) -> None:
+        """Make the object. Raises ``_NotJoinedError`` where the server does not join what is there."""
+        try:
+            sources = self._sources(wanted, seen)
+            while len(sources) > JOINED:
+                groups = [sources[start : start + JOINED] for start in range(0, len(sources), JOINED)]
+                sources = list(self._pool.map(self._joined, groups))
+            self._join(self._name, sources, self._size)
+        finally:
+            self._remove()
+
+    def _sources(self, wanted: Sequence[bytes | Part], seen: dict[str, Seen]) -> list[_Source]:
+        """All that is to be joined, in its order; what is no whole object was sent as a temporary one."""
+        sources: list[_Source | Future[_Source]] = []
+
+        def is_whole(piece: bytes | Part) -> bool:
+            return isinstance(piece, Part) and _is_whole(piece, seen[piece.key])
+
+        with ThreadPoolExecutor(_AHEAD, thread_name_prefix="singerlake-parts") as senders:
+            for whole, run in groupby(wanted, is_whole):
+                if whole:
+                    found = ((piece.key, seen[piece.key]) for piece in run if isinstance(piece, Part))
+                    sources += (_Source(each.name, each.generation, each.size, key) for key, each in found)
+                    continue
+                for part in arranged(list(run), least=1, longest=SENT, copy=False):
+                    if not isinstance(part, Part):
+                        sources.append(senders.submit(self._sent, part))
+            return [each.result() if isinstance(each, Future) else each for each in sources]
+
+    def _sent(self, together: Together) -> _Source:
+        body, name = self._composer.sources.fetched(together, self._pool), self._temporary()
+        put = self._bucket.put
+        made = self._ask(lambda: put(name, body, generation=None, storage_class=self._storage_class or None))
+        return _Source(name, str(made["generation"]), len(body))
+
+    def _joined(self, sources: Sequence[_Source]) -> _Source:
+        name, size = self._temporary(), sum(source.size for source in sources)
+        generation = self._join(name, sources, size)
+        return _Source(name, generation, size)
+
+    def _join(self, name: str, sources: Sequence[_Source], size: int) -> str:
+        """Join at most 32 sources; gives the generation."""
+        remove = all(source.key is None for source in sources)
+        pinned = [(source.name, source.generation) for source in sources]
+        generation_made = ""
+
+        def make(generation: str | None, ask: Asked) -> dict[str, Any] | None:
+            nonlocal generation_made
+
+            def once() -> dict[str, Any] | None:
+                return refused_as_none(
+                    lambda: self._request(name, sources, pinned, size, generation, remove=remove, again=ask.repeated)
+                )
+
+            made = ask(once)
+            generation_made = str((made or {}).get("generation", ""))
+            return made
+
+        place(self._bucket, name, size, None, make, self._ask)
+        if not generation_made:
+            seen = self._ask(lambda: self._bucket.look(name))
+            generation_made = seen.generation if seen is not None else ""
+        return generation_made
+
+    def _request(
+        self,
+        name: str,
+        sources: Sequence[_Source],
+        pinned: Sequence[tuple[str, str]],
+        size: int,
+        generation: str | None,
+        *,
+        remove: bool,
+        again: bool,
+    ) -> dict[str, Any]:
+        from google.api_core.exceptions import GoogleAPICallError
+
+        try:
+            return self._bucket.join(name, pinned, generation=generation, remove=remove)
+        except GoogleAPICallError as error:
+            means = meaning(error)
+            if is_no_bucket(error) or error.code in (401, 412) or means not in (Meaning.FATAL, Meaning.REFUSED):
+                raise
+            refused = error
+        # An earlier try, whose reply was lost, may have joined them and removed the temporary ones.
+        there = self._bucket.look(name) if again else None
+        if there is not None and there.size == size:
+            return {"generation": there.generation, "size": there.size}
+        self._check(sources, refused)
+        raise _NotJoinedError from refused
+
+    def _check(self, sources: Sequence[_Source], refused: Exception) -> None:
+        """See whether the sources are what they were when they were looked at."""
+        for source in sources:
+            there = self._bucket.look(source.name)
+            if source.key is None or (there is not None and there.generation == source.generation):
+                continue
+            if there is None:
+                raise _missing(source.key) from refused
+            raise StorageUnavailableError(
+                "an object was replaced while it was joined with others", hint="run again", key=source.key
+            ) from refused
+
+    def _temporary(self) -> str:
+        name = f"{self._base}{next(self._numbers)}"
+        self._left.add(name)
+        return name
+
+    def _remove(self) -> None:
+        """Remove the temporary objects, as far as that goes: they are nobody's."""
+        names = sorted(self._left)
+        with suppress(Exception):
+            for start in range(0, len(names), MOST_IN_BATCH):
+                some = names[start : start + MOST_IN_BATCH]
+                for name, is_gone in zip(some, self._gone(some), strict=True):
+                    if not is_gone:
+                        self._ask(partial(self._bucket.delete, name, generation=None))
+
+    def _gone(self, names: Sequence[str]) -> Sequence[bool]:
+        try:
+            return self._ask(partial(self._bucket.delete_many, names))
+        except ConfigurationError:
+            # Not all servers know batches.
+            return [False] * len(names)
+
+
+def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """What ``work`` gives for each item, in their order, a few of which are under way."""
+    under_way: deque[Future[Result]] = deque()
+    for item in items:
+        under_way.append(pool.submit(work, item))
+        if len(under_way) > _AHEAD:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
+
+
+def _size(piece: bytes | Part) -> int:
+    return len(piece) if isinstance(piece, bytes) else piece.size
+
+
+def _is_whole(part: Part, seen: Seen) -> bool:
+    return part.start == 0 and part.end == seen.size
+
+
+def _missing(key: str) -> MissingFileError:
+    return MissingFileError("no such object", key=key)

@@ -7,10 +7,11 @@ clients would then unpack the gzip that is the file format.
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from singerlake.aws.settings import S3Settings, endpoint_of
 from singerlake.clock import Clock
@@ -18,7 +19,6 @@ from singerlake.errors import NoSuchBucketError, SingerlakeError, StorageUnavail
 from singerlake.storage.cloud.compose import Sources
 from singerlake.storage.cloud.driver import Ask, Fetched, Page
 from singerlake.storage.drivers.s3.client import connect
-from singerlake.storage.drivers.s3.compose import compose_object
 from singerlake.storage.drivers.s3.errors import (
     S3_ERRORS,
     is_absent,
@@ -27,9 +27,7 @@ from singerlake.storage.drivers.s3.errors import (
     not_s3,
     translate,
 )
-from singerlake.storage.drivers.s3.multipart import Target
-from singerlake.storage.drivers.s3.read_stream import open_stream
-from singerlake.storage.drivers.s3.upload import upload
+from singerlake.storage.drivers.s3.upload import Target, compose_object, upload
 from singerlake.storage.keys import root_prefix
 from singerlake.storage.lost_replies import Meaning
 from singerlake.storage.patience import Patience
@@ -38,6 +36,11 @@ from singerlake.storage.port import Entry, Part
 Result = TypeVar("Result")
 
 _QUOTED = '"{}"'
+
+_BUFFER = 1 << 20
+
+AskBytes = Callable[[Callable[[], bytes]], bytes]
+"""Sends a request until it is answered. Raises this package's errors."""
 
 
 class _Learned:
@@ -275,3 +278,78 @@ def _etag(reply: dict[str, Any]) -> str:
 
 def _bare(etag: str) -> str:
     return etag.strip('"')
+
+
+class _ResumingStream(io.BufferedIOBase):
+    """smart_open's reader, which resumes by itself where a connection breaks. Where it gives up, another one goes on at
+    the byte that is wanted next: what the first one holds or has dropped by then does not matter."""
+
+    def __init__(self, opened: Callable[[int], Any], start: int, ask: AskBytes) -> None:
+        self._opened = opened
+        self._ask = ask
+        self._at = start
+        self._reader: Any = None
+        self._next(lambda _: b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self._next(lambda reader: reader.read(-1 if size is None else size))
+
+    def read1(self, size: int = -1, /) -> bytes:
+        return self.read(_BUFFER if size < 0 else size)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return self._next(lambda reader: reader.readline(-1 if size is None else size))
+
+    def close(self) -> None:
+        self._drop()
+        super().close()
+
+    def _drop(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _next(self, read: Callable[[Any], bytes]) -> bytes:
+        """What ``read`` makes of a reader that stands at the byte that is wanted next."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
+
+        def request() -> bytes:
+            try:
+                self._reader = self._reader or self._opened(self._at)
+                return read(self._reader)
+            except Exception as error:
+                self._drop()
+                raise _cause(error) from error
+
+        data = self._ask(request)
+        self._at += len(data)
+        return data
+
+
+def _cause(error: Exception) -> Exception:
+    """botocore's error: smart_open wraps what the store answered, has an error of its own for reads that it gave up on,
+    and lets botocore's other errors through."""
+    from botocore.exceptions import BotoCoreError, ResponseStreamingError
+
+    answered: Exception | None = getattr(error, "backend_error", None)
+    if answered is not None:
+        return answered
+    # Some of botocore's own are of the operating system's, too.
+    gave_up = isinstance(error, OSError) and not isinstance(error, BotoCoreError)
+    return ResponseStreamingError(error=error) if gave_up else error
+
+
+def open_stream(client: Any, bucket: str, key: str, start: int, ask: AskBytes) -> BinaryIO:
+    """The object's bytes from ``start`` on. Bucket and key go in as they are: a URL would be taken apart again."""
+    from smart_open.s3 import open as smart_open_s3
+
+    def opened(at: int) -> Any:
+        reader = smart_open_s3(bucket, key, "rb", buffer_size=_BUFFER, defer_seek=True, client=client)
+        reader.seek(at)
+        return reader
+
+    return cast(BinaryIO, _ResumingStream(opened, start, ask))

@@ -1,25 +1,40 @@
-"""Uploads of whole files, in one request or in parts."""
+"""Objects of S3 in one request or in parts: files that are sent, and objects made of parts of others, copied by the
+server where its sizes allow, fetched and sent where not.
+
+A part of a multipart upload, except the last, has at least 5 MiB; one that is copied has at most 5 GiB
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html). The object is there as a whole at the end, or not
+at all. An upload that a killed process began is for the bucket's lifecycle rules to remove.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import math
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from singerlake.storage.drivers.s3.multipart import Multipart, Target, etag_of, multipart
+from singerlake.storage.cloud.compose import NotCopiedError, Sources, Together, compose
+from singerlake.storage.drivers.s3.errors import is_lost_upload, meaning
+from singerlake.storage.port import Part
+
+Result = TypeVar("Result")
+
+LEAST = 5 << 20
+LONGEST = 5 << 30
 
 MULTIPART_THRESHOLD = 64 << 20
 """Bytes from which a file is uploaded in parts."""
 PART_SIZE = 16 << 20
 """Bytes of a part, about: a file's parts are as many as its connections take in a whole number of turns."""
 CONNECTIONS = 8
-_LEAST_PART = 5 << 20
 _MOST_PARTS = 10_000
 """What S3 takes: bytes of each part but the last, and parts of a file."""
 _AT_ONCE = 1 << 17
@@ -29,6 +44,131 @@ _SMALL = 1 << 20
 """Bytes of a file that is sent from memory."""
 _DIGESTED = 16 << 20
 """Bytes of a file up to which it is digested, beside its request: more takes longer than to ask for its size."""
+
+
+class Send(Protocol):
+    """Sends a request until it is answered. Raises this package's errors."""
+
+    def __call__(self, request: Callable[[], Result], /) -> Result: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An object that is to be made. ``where`` names it, and ``encryption`` are arguments of whatever begins it."""
+
+    client: Any
+    where: dict[str, Any]
+    encryption: dict[str, str]
+    send: Send
+
+
+@dataclass(slots=True)
+class Multipart:
+    """One such upload under way. ``parts`` is to get what S3 answered to each, in their order; ``etag`` is that of the
+    object, when it is there. ``is_over``: S3 does not know it, perhaps since a try whose reply was lost ended it."""
+
+    target: Target
+    where: dict[str, Any]
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    etag: str = ""
+    is_over: bool = False
+
+    def send(self, request: Callable[..., Result], **arguments: Any) -> Result:
+        """What S3 answers to a request about the upload."""
+
+        def once() -> Result:
+            try:
+                return request(**self.where, **arguments)
+            except Exception as error:
+                self.is_over = is_lost_upload(error)
+                raise
+
+        return self.target.send(once)
+
+    def is_proved(self) -> bool:
+        """Whether S3's answers prove that the object has all parts, each as it was sent: it took a checksum with each,
+        and the object's ETag is the MD5 of theirs and how many there are, as it is where no key of KMS encrypts
+        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html)."""
+        etags = [etag_of(each) for each in self.parts]
+        if not all("ChecksumCRC32" in each for each in self.parts) or not all(map(_DIGEST.fullmatch, etags)):
+            return False
+        digest = hashlib.md5(b"".join(map(bytes.fromhex, etags)), usedforsecurity=False)
+        return self.etag == f"{digest.hexdigest()}-{len(etags)}"
+
+
+_DIGEST = re.compile("[0-9a-f]{32}")
+
+
+def etag_of(answer: dict[str, Any]) -> str:
+    """The ETag in an answer, without its quotes; none is empty."""
+    return str(answer.get("ETag", "")).strip('"')
+
+
+@contextmanager
+def multipart(target: Target, **arguments: str) -> Iterator[Multipart]:
+    """Begin an upload with more ``arguments``; the block sends its parts. Behind the block the object is made of them.
+    Where something failed, S3 is asked to remove them. Raises what ``target.send`` raises."""
+    client = target.client
+    made = target.send(lambda: client.create_multipart_upload(**target.where, **target.encryption, **arguments))
+    upload = Multipart(target, {**target.where, "UploadId": made["UploadId"]})
+    try:
+        yield upload
+        parts = [{"PartNumber": number, **_named(answer)} for number, answer in enumerate(upload.parts, 1)]
+        upload.etag = etag_of(upload.send(client.complete_multipart_upload, MultipartUpload={"Parts": parts}))
+    except BaseException:
+        if not upload.is_over:
+            with suppress(Exception):
+                upload.send(client.abort_multipart_upload)
+        raise
+
+
+def _named(answer: dict[str, Any]) -> dict[str, str]:
+    """What names a part at the end: its ETag, and the checksum that S3 took."""
+    return {name: answer[name] for name in ("ETag", "ChecksumCRC32") if name in answer}
+
+
+def compose_object(
+    target: Target, pieces: Sequence[bytes | Part], sources: Sources, where: Callable[[str], dict[str, Any]]
+) -> None:
+    """Make the object ``target``; ``where`` names a source. Raises ``MissingFileError`` where a part is not there."""
+
+    def put(body: bytes) -> None:
+        target.send(lambda: target.client.put_object(**target.where, **target.encryption, Body=body))
+
+    def in_parts(parts: Sequence[Part | Together], pool: ThreadPoolExecutor) -> None:
+        with multipart(target) as upload:
+            for number, part in enumerate(parts, 1):
+                if isinstance(part, Part):
+                    etag = _copied(upload, number, part, sources, where(part.key))
+                else:
+                    body = sources.fetched(part, pool)
+                    etag = upload.send(target.client.upload_part, PartNumber=number, Body=body)["ETag"]
+                upload.parts.append({"ETag": etag})
+
+    compose(pieces, sources, put=put, in_parts=in_parts, least=LEAST, longest=LONGEST)
+
+
+def _copied(upload: Multipart, number: int, part: Part, sources: Sources, source: dict[str, Any]) -> str:
+    """Have the server copy a part; gives its ETag."""
+
+    def request(**arguments: Any) -> dict[str, Any] | Exception:
+        try:
+            copied: dict[str, Any] = upload.target.client.upload_part_copy(**arguments)
+            return copied
+        except Exception as error:
+            if is_lost_upload(error) or meaning(error).may_pass:
+                raise
+            return error
+
+    found = f"bytes={part.start}-{part.end - 1}"
+    answer = upload.send(request, PartNumber=number, CopySource=source, CopySourceRange=found)
+    if isinstance(answer, Exception):
+        # Stores have several codes for a source that is not there. Some know no copies, and Ceph 16 looks for a source
+        # whose key has a % under another name.
+        sources.check(part)
+        raise NotCopiedError from answer
+    etag: str = answer["CopyPartResult"]["ETag"]
+    return etag
 
 
 def upload(target: Target, path: Path, size: int, ready: Callable[[], object]) -> bool:
@@ -138,4 +278,4 @@ def part_size(size: int) -> int:
     """Bytes of each part of a file of ``size`` bytes but the last, so that no connection has one more to send when the
     others have ended."""
     turns = max(1, round(size / (CONNECTIONS * PART_SIZE)))
-    return max(_LEAST_PART, math.ceil(size / (CONNECTIONS * turns)), math.ceil(size / _MOST_PARTS))
+    return max(LEAST, math.ceil(size / (CONNECTIONS * turns)), math.ceil(size / _MOST_PARTS))

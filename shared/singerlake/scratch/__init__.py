@@ -1,1 +1,0 @@
-"""Files that this machine needs for a while: they go with their block, or with their process."""

@@ -1,1 +1,0 @@
-"""``log``: numbered transactions as objects beside the data (Sleeper, transaction log)."""

@@ -1,1 +1,0 @@
-"""The state of a stream, read from the tables and from what is published."""

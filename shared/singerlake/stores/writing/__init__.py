@@ -1,1 +1,0 @@
-"""One writer of one stream: what it takes, uploads and commits."""

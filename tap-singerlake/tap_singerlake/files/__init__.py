@@ -1,1 +1,0 @@
-"""Copies of attached files, for targets that load them beside the records."""
