@@ -7,8 +7,7 @@ from pathlib import Path
 
 from singerlake.conditions import condition_of, parse_condition
 from singerlake.tables.declaration.model import Action, Format, Formulas, Keep, NullKeys
-from singerlake.tables.declaration.yaml_file import read_file
-from singerlake.tables.declaration.yaml_table import KEYS
+from singerlake.tables.declaration.yaml_file import KEYS, read_file
 from singerlake.tables.formats.all import FORMATS
 from singerlake.tables.rows.types import SIMPLE
 from tests.docs.readme import blocks

@@ -26,9 +26,9 @@ from singerlake.tables.declaration.model import (
     Format,
     Keep,
     NullKeys,
+    Partition,
     TableDeclaration,
 )
-from singerlake.tables.declaration.transforms import Partition
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.read import LakeTable
 from singerlake.tables.rows.types import from_json, place

@@ -21,7 +21,7 @@ from singerlake.storage.port import Refused, Written
 from singerlake.tables.declaration.model import Check, ColumnRule, Format
 from singerlake.tables.declaration.streams import Resolved
 from singerlake.tables.delta import publish as publish_module
-from singerlake.tables.delta.checkpoint import actions_in
+from singerlake.tables.delta.log import actions_in
 from singerlake.tables.delta.publish import disagreements, publish
 from singerlake.tables.maintain.collect import plan_collection
 from singerlake.tables.maintain.drop import drop, plan_drop

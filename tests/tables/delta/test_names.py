@@ -9,7 +9,7 @@ import pytest
 from singerlake.arrow.schema.columns import Array, Field, Integer, Struct
 from singerlake.errors import SettingError
 from singerlake.tables.declaration.model import ColumnRule, Format, TableDeclaration
-from singerlake.tables.sql.columns import statement_columns
+from singerlake.tables.sql.write import statement_columns
 from singerlake.tables.state.commit import load
 from tests.tables.delta.world import DECLARED, PROPERTIES, World
 

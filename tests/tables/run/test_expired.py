@@ -15,8 +15,7 @@ from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Deletions, Format, Keep, TableDeclaration
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.run.one_table import Outcome
-from singerlake.tables.state.check import checked
-from singerlake.tables.state.commit import load
+from singerlake.tables.state.commit import checked, load
 from singerlake.tables.state.model import Source, TableState
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import TARGET_BYTES

@@ -10,9 +10,8 @@ import pytest
 from singerlake.errors import SingerlakeError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.tables.declaration.streams import everything, resolve
-from singerlake.tables.run.follow import LONGEST_WAIT, Follower, Found
-from singerlake.tables.run.many_tables import run_tables
-from singerlake.tables.run.results import TableResult
+from singerlake.tables.run.many_tables import LONGEST_WAIT, Follower, Found, run_tables
+from singerlake.tables.run.one_table import TableResult
 from tests.fakes import FakeClock
 from tests.lakes import build_stream
 from tests.tables.tables import memory_lake

@@ -18,9 +18,9 @@ from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.verify import verify_files, verify_log
 from singerlake.tables.read import LakeTable
 from singerlake.tables.run.many_tables import run_tables
-from singerlake.tables.sql.rows import WriteRows
+from singerlake.tables.sql.write import WriteRows
 from singerlake.tables.state.commit import load
-from singerlake.tables.tasks.write_file import Place
+from singerlake.tables.tasks.files import Place
 from tests.fakes import FakeClock
 from tests.lakes import build_stream
 from tests.storage.memory import MemoryStorage, Step

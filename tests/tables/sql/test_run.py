@@ -11,14 +11,13 @@ from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struc
 from singerlake.conditions import condition_of
 from singerlake.errors import CheckFailedError, SettingError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.tables.declaration.model import Action, Check, Format, TableDeclaration
-from singerlake.tables.declaration.transforms import partition_of
+from singerlake.tables.declaration.model import Action, Check, Format, TableDeclaration, partition_of
 from singerlake.tables.maintain.collect import collect_table
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.status import standing_of
 from singerlake.tables.maintain.verify import verify_files
 from singerlake.tables.run.many_tables import plan_tables, run_tables
-from singerlake.tables.run.results import TableResult
+from singerlake.tables.run.one_table import TableResult
 from singerlake.tables.state.commit import load
 from tests.tables.sql.engine import Ids
 from tests.tables.sql.tables import ids, made_by, more, resolved, run, source

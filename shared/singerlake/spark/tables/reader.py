@@ -16,10 +16,10 @@ from singerlake.spark.spark_types import arrow_schema, to_spark
 from singerlake.spark.tables.options import TableOptions
 from singerlake.storage.port import Storage
 from singerlake.tables.read import LakeTable
-from singerlake.tables.rows.conform import conformed
+from singerlake.tables.rows.types import conformed
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile
-from singerlake.tables.tasks.read_file import read_rows
+from singerlake.tables.tasks.files import read_rows
 from singerlake.work.batches import batches
 
 if TYPE_CHECKING:

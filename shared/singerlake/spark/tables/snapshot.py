@@ -14,10 +14,10 @@ from singerlake.spark.worker_storage import worker_storage
 from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.tables.declaration.model import Format
 from singerlake.tables.read import LakeTable
-from singerlake.tables.rows.conform import conformed
+from singerlake.tables.rows.types import conformed
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile
-from singerlake.tables.tasks.read_file import read_rows
+from singerlake.tables.tasks.files import read_rows
 from singerlake.work.batches import batches
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from singerlake.tables.declaration.model import Format, Formulas
 from singerlake.tables.formats.avro import Avro
-from singerlake.tables.formats.csv import Csv
-from singerlake.tables.formats.jsonl import JsonLines
 from singerlake.tables.formats.parquet import Parquet
 from singerlake.tables.formats.port import FileFormat
+from singerlake.tables.formats.text import Csv, JsonLines
 
 FORMATS: dict[Format, FileFormat] = {
     Format.PARQUET: Parquet(),

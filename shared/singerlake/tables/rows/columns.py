@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -33,12 +33,36 @@ from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.tables.declaration.model import Deletions, Keep, TableDeclaration
-from singerlake.tables.rows.names import free_name, with_distinct_names
 from singerlake.tables.rows.partitions import is_partition
 from singerlake.tables.rows.types import SIMPLE
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """``name``, with a number from 2 on where that is ``taken``. Those are in lower case."""
+    free, number = name, 1
+    while free.lower() in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def with_distinct_names(column: Column) -> Column:
+    """The type with such names for the fields of each object in it: the first of equals keeps its name."""
+    if isinstance(column, Array):
+        return Array(with_distinct_names(column.element))
+    if not isinstance(column, Struct):
+        return column
+    taken: set[str] = set()
+    fields = []
+    for field in column.fields:
+        name = free_name(field.name, taken)
+        taken.add(name.lower())
+        fields.append(replace(field, name=name, type=with_distinct_names(field.type)))
+    return Struct(tuple(fields))
+
 
 SDC_DELETED = "_sdc_deleted_at"
 VALID_FROM, VALID_TO, CURRENT = "_valid_from", "_valid_to", "_current"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from singerlake.tables.declaration.transforms import NULL_PARTITION
+from singerlake.tables.declaration.model import NULL_PARTITION
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import (
@@ -13,6 +14,7 @@ from singerlake.errors import (
     LakeError,
     LineageChangedError,
     MissingFileError,
+    SingerlakeError,
     TooManyConflictsError,
 )
 from singerlake.format.state.model import Manifest
@@ -20,7 +22,7 @@ from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.stored import declaration_of, earlier_declarations
 from singerlake.tables.delta.publish import catch_up
-from singerlake.tables.rows.rescued import Rescued
+from singerlake.tables.rows.convert import Rescued
 from singerlake.tables.run.discard import discarded
 from singerlake.tables.run.plan import TablePlan, as_it_was, make_plan
 from singerlake.tables.run.publish import Publication, first_state
@@ -175,3 +177,28 @@ class TableRunner:
             )
         now = timestamp(self.clock.now())
         commit(self.storage, None, first_state(declaration, id=self.ids(), lake_id=self.lake_id(), now=now))
+
+
+TableStatus = Literal["made", "nothing_new", "planned", "no_messages", "failed"]
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """What became of one table. ``error`` says why it is as it was. ``outcome`` None and no error: its stream has no
+    messages yet."""
+
+    declaration: TableDeclaration
+    plan: TablePlan | SqlPlan | None
+    outcome: Outcome | None = None
+    error: SingerlakeError | None = field(default=None, compare=False)
+
+    @property
+    def status(self) -> TableStatus:
+        """The same in a word: ``planned`` where nothing was done yet."""
+        if self.error is not None:
+            return "failed"
+        if self.plan is None:
+            return "no_messages"
+        if self.outcome is None:
+            return "nothing_new" if self.plan.is_nothing else "planned"
+        return "nothing_new" if self.outcome.run is None else "made"

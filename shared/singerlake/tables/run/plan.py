@@ -23,9 +23,8 @@ from singerlake.tables.declaration.stored import changes
 from singerlake.tables.delta.schema import check_columns
 from singerlake.tables.rows.columns import TableColumns, columns_of, left_out, type_named
 from singerlake.tables.rows.conditions import check_literals
-from singerlake.tables.rows.conform import only_adds
 from singerlake.tables.rows.partitions import PARTITION, PartitionColumn
-from singerlake.tables.rows.types import column_of, from_json, type_name, words_of
+from singerlake.tables.rows.types import column_of, from_json, only_adds, type_name, words_of
 from singerlake.tables.state.commit import Found
 from singerlake.tables.state.keys import state_key
 from singerlake.tables.state.model import CASTS, Source, TableFile, TableState, source_of

@@ -10,8 +10,7 @@ from pathlib import Path
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.tables.declaration.streams import Declared, Streams, chosen, everything, resolve
 from singerlake.tables.run.many_tables import run_tables
-from singerlake.tables.run.one_table import TableRunner
-from singerlake.tables.run.results import TableResult, TableStatus
+from singerlake.tables.run.one_table import TableResult, TableRunner, TableStatus
 from singerlake.tables.state.commit import sources
 
 

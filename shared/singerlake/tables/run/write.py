@@ -9,25 +9,25 @@ from typing import Any
 
 from singerlake.arrow.plan.request import MessageKinds
 from singerlake.arrow.plan.splits import pack, runs
+from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import CheckFailedError
 from singerlake.format.state import selection
 from singerlake.storage.port import Storage
-from singerlake.tables.declaration.model import Keep, TableDeclaration
+from singerlake.tables.declaration.model import Action, Check, Keep, TableDeclaration
 from singerlake.tables.rows.columns import TableColumn
-from singerlake.tables.rows.convert import NULL_KEY, RowMaker, Seen, one_of
+from singerlake.tables.rows.convert import NULL_KEY, SHOWN, RowMaker, Seen, one_of
+from singerlake.tables.rows.types import place
 from singerlake.tables.rows.types import place as place_of
 from singerlake.tables.run.discard import Unpublished
 from singerlake.tables.run.plan import TablePlan, make_plan
-from singerlake.tables.run.regions import cut, regions
-from singerlake.tables.run.unique import check_unique, unique_columns
+from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import Activation, TableFile
-from singerlake.tables.tasks.arrange import Arrange, Arranged
+from singerlake.tables.tasks.arrange import Arrange, Arranged, Region
+from singerlake.tables.tasks.duplicates import CountDuplicates, SortColumn, ValueRange
 from singerlake.tables.tasks.extract import Extract, Extracted
-from singerlake.tables.tasks.find import Find, Found
-from singerlake.tables.tasks.replace import Replace, Replacement
-from singerlake.tables.tasks.resolve import KeyRange, Resolve, Resolved
-from singerlake.tables.tasks.sorted_run import SortedRun
-from singerlake.tables.tasks.write_file import Place
+from singerlake.tables.tasks.files import Place
+from singerlake.tables.tasks.replace import Find, Found, KeyRange, Replace, Replacement, Resolve, Resolved
+from singerlake.tables.tasks.sorted_run import SortedRun, sample
 from singerlake.work.batches import batches
 from singerlake.work.engine import Answer, Engine, Item, Task
 
@@ -362,3 +362,144 @@ def failed_checks(declaration: TableDeclaration, seen: Seen, plan: TablePlan | N
 def _differ_by_case(source: str, column: TableColumn) -> bool:
     """Whether a property is another one than that column's, whose name is equal but for case."""
     return source not in column.sources and source.lower() == column.source.lower()
+
+
+RANGE_ROWS = 1_000_000
+"""Values that a task counts."""
+
+Done = Callable[[Task[Any, Any], Sequence[Any]], Iterable[tuple[Any, Any]]]
+"""Runs a task on items."""
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueColumns:
+    """The checks of one table that a run looks at, each with the table's name of its column. ``beside`` are columns
+    that tell where a row comes from."""
+
+    table: str
+    checks: tuple[tuple[Check, str], ...]
+    beside: tuple[str, ...] = (OFFSET,)
+
+
+def unique_columns(plan: TablePlan) -> UniqueColumns:
+    """Those of a table of records, but for what the table cannot have twice."""
+    checks = (check for check in plan.declaration.checks if check.condition is None and not _holds_anyway(plan, check))
+    return UniqueColumns(plan.declaration.name, tuple((check, plan.columns.name_of(check.column)) for check in checks))
+
+
+def check_unique(unique: UniqueColumns, files: Sequence[TableFile], run: str, done: Done, seen: Seen) -> list[str]:
+    """Count in ``seen`` what the checks find in ``files``; gives the keys of what tasks handed to each other. The
+    columns of all files are read. Raises what tasks raise."""
+    scratch: list[str] = []
+    for check, column in unique.checks:
+        sort = SortColumn(table_prefix(unique.table), run, column, unique.beside)
+        found = [answer for _, answer in done(sort, files) if answer is not None]
+        scratch += [each.key for each in found]
+        ranges = ranges_of(found, RANGE_ROWS)
+        count, examples = 0, []
+        for _, (more, offsets) in done(CountDuplicates(column, unique.beside), ranges):
+            count += more
+            examples += offsets
+        if count:
+            counts = seen.failed if check.action is Action.FAIL else seen.warned
+            counts[check.name] += count
+            seen.examples[check.name] = examples[:SHOWN]
+    return scratch
+
+
+def _holds_anyway(plan: TablePlan, check: Check) -> bool:
+    """Whether the column is the whole key of a table that has each key once."""
+    return plan.declaration.keep is Keep.LATEST and plan.key == (check.column,)
+
+
+Position = tuple[Any, ...]
+
+
+def regions(
+    files: Sequence[TableFile],
+    bounds: Sequence[Position],
+    touched: Iterable[int],
+    runs: Sequence[SortedRun],
+    most_rows: int,
+    file_rows: int,
+) -> list[Region]:
+    """The ranges in ``touched``, with neighbours put together and cut again so that each has about ``most_rows`` rows.
+    ``bounds`` are the last places of ``files``, which should have ``file_rows`` rows."""
+    wanted = set(touched)
+    # A small last file grows instead of getting one more behind it.
+    if len(files) in wanted and files and files[-1].rows < file_rows // 2:
+        wanted.add(len(files) - 1)
+    made: list[Region] = []
+    group: list[int] = []
+    for index in [*sorted(wanted), None]:
+        if group and (index is None or index != group[-1] + 1):
+            made += _cut(files, bounds, group, runs, most_rows)
+            group = []
+        if index is not None:
+            group.append(index)
+    return made
+
+
+def cut(
+    runs: Sequence[SortedRun],
+    most_rows: int,
+    *,
+    others: Sequence[tuple[Position, int]] = (),
+    up_to: Position | None = None,
+) -> list[Position]:
+    """Places that cut rows into parts of about ``most_rows``; ``others`` are more places, each with how many rows are
+    before it."""
+    marks = sorted([*others, *sample(runs)], key=lambda mark: place(mark[0]))
+    cuts: list[Position] = []
+    rows, left = 0, sum(count for _, count in marks)
+    for at, count in marks:
+        rows += count
+        left -= count
+        outside = up_to is not None and place(at) >= place(up_to)
+        if rows >= most_rows and left >= most_rows // 2 and not outside and (not cuts or place(at) > place(cuts[-1])):
+            cuts.append(at)
+            rows = 0
+    return cuts
+
+
+def ranges_of(runs: Sequence[SortedRun], rows: int) -> list[ValueRange]:
+    """Ranges of about ``rows`` rows each, which together have all rows of ``runs``."""
+    ranges: list[ValueRange] = []
+    after: Position | None = None
+    for end in [*cut(runs, rows), None]:
+        parts = tuple(part for part in (each.within(after, end) for each in runs) if part.chunks)
+        ranges.append(ValueRange(after, end, parts))
+        after = end
+    return ranges
+
+
+def _cut(
+    files: Sequence[TableFile], bounds: Sequence[Position], group: list[int], runs: Sequence[SortedRun], most_rows: int
+) -> list[Region]:
+    first, last = group[0], group[-1]
+    after = bounds[first - 1] if first else None
+    up_to = bounds[last] if last < len(files) else None
+    inside = [run.within(after, up_to) for run in runs]
+    inside = [run for run in inside if run.chunks]
+    others = [(bounds[index], files[index].rows) for index in group if index < len(files)]
+    cuts = cut(inside, most_rows, others=others, up_to=up_to)
+    ends: list[Position | None] = [*cuts, up_to]
+    made = []
+    for end in ends:
+        meant = tuple(
+            files[index]
+            for index in group
+            if index < len(files) and _overlaps(bounds[index], bounds[index - 1] if index else None, after, end)
+        )
+        parts = tuple(part for part in (run.within(after, end) for run in inside) if part.chunks)
+        if meant or parts:
+            made.append(Region(after, end, meant, parts))
+        after = end
+    return made
+
+
+def _overlaps(bound: Position, before: Position | None, after: Position | None, up_to: Position | None) -> bool:
+    """Whether a file, whose rows are after ``before`` and not after ``bound``, may hold some of a region."""
+    if after is not None and place(bound) <= place(after):
+        return False
+    return up_to is None or before is None or place(before) < place(up_to)

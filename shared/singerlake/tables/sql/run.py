@@ -14,21 +14,18 @@ from msgspec.structs import replace
 from singerlake.clock import timestamp
 from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsError, expected_errors
 from singerlake.tables.declaration.model import TableDeclaration
-from singerlake.tables.declaration.relations import relations_in
-from singerlake.tables.declaration.statement import name_in
+from singerlake.tables.declaration.statement import name_in, relations_in
 from singerlake.tables.declaration.streams import hint_for
 from singerlake.tables.read import LakeTable
-from singerlake.tables.run.one_table import ATTEMPTS, Outcome, TableRunner
-from singerlake.tables.run.results import TableResult
-from singerlake.tables.sql.attempt import SqlAttempt
-from singerlake.tables.sql.grown import new_rows, up_to
-from singerlake.tables.sql.plan import SqlPlan, sql_plan
+from singerlake.tables.run.one_table import ATTEMPTS, Outcome, TableResult, TableRunner
+from singerlake.tables.sql.plan import SqlPlan, new_rows, sql_plan, up_to
 from singerlake.tables.sql.port import Shown, SqlEngine
+from singerlake.tables.sql.write import SqlAttempt
 from singerlake.tables.state.commit import commit, load, require_conditions
 from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import MadeFrom, TableState
-from singerlake.tables.tasks.read_file import read_rows
+from singerlake.tables.tasks.files import read_rows
 from singerlake.work.parallel import THREADS, in_parallel
 
 logger = logging.getLogger(__name__)

@@ -10,18 +10,15 @@ from singerlake.arrow.schema.own import OFFSET
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Keep
 from singerlake.tables.rows.columns import TableColumns
-from singerlake.tables.rows.conform import conformed
 from singerlake.tables.rows.convert import DELETED, working_schema
-from singerlake.tables.rows.deletions import without_gone
-from singerlake.tables.rows.history import history
-from singerlake.tables.rows.latest import Settled, latest
+from singerlake.tables.rows.deletions import in_force, without_gone
 from singerlake.tables.rows.order import between, sorted_rows
 from singerlake.tables.rows.partitions import with_partitions
-from singerlake.tables.rows.versions import in_force
+from singerlake.tables.rows.types import conformed
+from singerlake.tables.rows.winners import Settled, history, latest
 from singerlake.tables.state.model import Activation, TableFile
-from singerlake.tables.tasks.read_file import read_hidden, read_rows
+from singerlake.tables.tasks.files import Place, read_hidden, read_rows, write_files
 from singerlake.tables.tasks.sorted_run import SortedRun, read_run
-from singerlake.tables.tasks.write_file import Place, write_files
 
 if TYPE_CHECKING:
     import pyarrow as pa

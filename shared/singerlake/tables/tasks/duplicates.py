@@ -13,7 +13,7 @@ from singerlake.tables.rows.convert import SHOWN
 from singerlake.tables.rows.order import is_last_of, sorted_rows
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import TableFile
-from singerlake.tables.tasks.read_file import read_rows
+from singerlake.tables.tasks.files import read_rows
 from singerlake.tables.tasks.sorted_run import SortedRun, read_run, write_run
 
 

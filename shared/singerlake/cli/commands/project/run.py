@@ -15,8 +15,8 @@ from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import progress
 from singerlake.tables.declaration.streams import Resolved
 from singerlake.tables.run.many_tables import run_tables
+from singerlake.tables.run.one_table import TableResult
 from singerlake.tables.run.plan import TablePlan
-from singerlake.tables.run.results import TableResult
 from singerlake.tables.sql.plan import SqlPlan
 from singerlake.upkeep.progress import reporting
 

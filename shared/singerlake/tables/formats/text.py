@@ -1,4 +1,4 @@
-"""Comma-separated values as RFC 4180 says them, for spreadsheets, databases and people."""
+"""Files of lines: csv and JSON lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from singerlake.tables.formats.encode.rows import CSV, CSV_ESCAPED, blocks, text_of
+from singerlake.tables.formats.encode.rows import CSV, CSV_ESCAPED, JSON, blocks, text_of
 from singerlake.tables.formats.port import not_read
 
 if TYPE_CHECKING:
@@ -31,6 +31,23 @@ class Csv:
         with path.open("wb") as file:
             file.write(header + b"\r\n")
             for _, block in blocks(rows, self._form, b"\r\n"):
+                file.write(block)
+
+    def read(self, file: BinaryIO, size: int, columns: Sequence[str] | None) -> pa.Table:
+        raise not_read(self.extension)
+
+
+class JsonLines:
+    """UTF-8, every column in each line. Integers and decimals are numbers with all their digits; NaN and the infinities
+    are strings, since JSON has no number for them."""
+
+    extension = "jsonl"
+    readable = False
+
+    def write(self, rows: pa.Table, path: Path) -> None:
+        end = b"}\n" if rows.column_names else b"{}\n"
+        with path.open("wb") as file:
+            for _, block in blocks(rows, JSON, end):
                 file.write(block)
 
     def read(self, file: BinaryIO, size: int, columns: Sequence[str] | None) -> pa.Table:

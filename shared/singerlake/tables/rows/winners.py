@@ -1,26 +1,71 @@
-"""All versions of each key with the time in which each was valid (section 14.2 of the format).
-
-The records of a key in their order are its events: a change begins an interval, a deletion ends one, and so does an
-ACTIVATE_VERSION whose version lacks the key. Where records may come late, what has no row stays as a hidden record, so
-that the intervals of a key can be told anew.
-"""
+"""The rows of each key (section 14.2 of the format): its winner, or one row for each interval of its history."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.own import ALL, OFFSET, TABLE_VERSION
 from singerlake.clock import parse_timestamp
 from singerlake.tables.rows.columns import CURRENT, VALID_FROM, VALID_TO
 from singerlake.tables.rows.convert import DELETED, MOMENT, is_working
-from singerlake.tables.rows.latest import Settled
-from singerlake.tables.rows.order import are_among, by_key, differing, is_last_of, sort_indices
+from singerlake.tables.rows.order import are_among, by_key, differing, distinct, is_last_of, sort_indices
 from singerlake.tables.rows.partitions import is_partition
 from singerlake.tables.state.model import Activation
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The rows that stay, and the records that have none and may yet win over late ones. ``inserted``, ``updated`` and
+    ``deleted`` count keys against what was there before."""
+
+    rows: pa.Table
+    hidden: pa.Table
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+def winners(rows: pa.Table, key: Sequence[str], order_by: Sequence[str]) -> pa.Table:
+    """One row of each key, in the order of ``key`` but for NaN, which is first."""
+    # Null is less than NaN, and NaN less than any value.
+    ordered = rows.take(sort_indices(rows, [*key, TABLE_VERSION, *order_by, OFFSET], nulls_first=True))
+    return ordered.filter(is_last_of(ordered, key))
+
+
+def latest(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], *, start: int, late: bool) -> Settled:
+    """The table's rows of these keys, of its earlier ``rows`` and hidden records, offsets below ``start``, and of new
+    ones. ``late``: records may come later that lose against a deletion."""
+    import pyarrow.compute as pc
+
+    before = rows.filter(pc.and_(pc.less(rows.column(OFFSET), start), pc.invert(rows.column(DELETED))))
+    won = by_key(winners(rows, key, order_by), key)
+    gone = won.column(DELETED)
+    stay, hidden = won.filter(pc.invert(gone)), won.filter(gone)
+    new = pc.sum(pc.greater_equal(stay.column(OFFSET), start)).as_py() or 0
+    deleted = _shared(before, hidden, key) if hidden.num_rows and before.num_rows else 0
+    kept = stay.num_rows - new
+    updated = before.num_rows - kept - deleted
+    return Settled(
+        stay.drop_columns([DELETED]),
+        hidden if late else hidden.slice(0, 0),
+        inserted=new - updated,
+        updated=updated,
+        deleted=deleted,
+    )
+
+
+def _shared(before: pa.Table, after: pa.Table, key: Sequence[str]) -> int:
+    """Keys that are in both, each of which has every key once."""
+    import pyarrow as pa
+
+    both = pa.concat_tables([before.select(key), after.select(key)])
+    return int(both.num_rows - distinct(both, key).num_rows)
+
 
 _INTERVAL = (VALID_FROM, VALID_TO, CURRENT)
 
