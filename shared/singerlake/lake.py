@@ -50,11 +50,10 @@ if TYPE_CHECKING:
     from singerlake.upkeep.drop import DropResult, DropRunResult
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
     from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
-    from singerlake.upkeep.progress import Report
     from singerlake.upkeep.rebuild.rebuild_lake import RebuildResult, StreamRebuild
     from singerlake.upkeep.reports.census import ContentsResult
     from singerlake.upkeep.reports.history import VersionsResult
-    from singerlake.upkeep.result import Failure
+    from singerlake.upkeep.result import Failure, Report
     from singerlake.upkeep.trim import TrimResult
     from singerlake.upkeep.vacuum.vacuum import VacuumResult
     from singerlake.upkeep.verify.verify_lake import VerifyResult
@@ -503,7 +502,7 @@ class Lake:
             True 3 3 ()
         """
         from singerlake.conditions import parse_where
-        from singerlake.upkeep.verify.sample import parse_sample
+        from singerlake.upkeep.verify.verify import parse_sample
         from singerlake.upkeep.verify.verify_lake import verify_lake
 
         if seed is not None and sample is None:
@@ -554,8 +553,7 @@ class Lake:
             ...     print(one.stream, one.changed, one.files)
             users False 3
         """
-        from singerlake.upkeep.rebuild.rebuild_lake import rebuild_lake
-        from singerlake.upkeep.rebuild.repair_stream import RepairOptions
+        from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, rebuild_lake
 
         return rebuild_lake(
             self,

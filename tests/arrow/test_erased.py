@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from singerlake.arrow import read, scan
+from singerlake.arrow import scan
 from singerlake.arrow.plan.splits import Split, runs
 from singerlake.errors import BrokenFileError, ValueDoesNotFitError
 from singerlake.format.state.files.data_file import DataFile
@@ -120,7 +120,7 @@ def test_partitions_of_any_size_hold_the_same(stream: LakeStream, target: int, m
         assert all(split.holes for split in found)
         return iter(found)
 
-    monkeypatch.setattr(read, "runs", parts)
+    monkeypatch.setattr(scan, "runs", parts)
     assert offsets(stream) == LEFT
     assert offsets(stream, from_offset=8, to_offset=20) == [15, 16, 17, 18, 19]
 

@@ -9,7 +9,7 @@ import pytest
 from singerlake.errors import ExpiredMessagesError, MissingFileError, SettingError
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.expire import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
 from tests.lakes import build_stream
 from tests.tables.tables import memory_lake

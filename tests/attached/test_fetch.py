@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.attached.fetch import TRIES, Fetched, Fetcher, inline
-from singerlake.attached.inline_bytes import InlineBytes
+from singerlake.attached.fetch import TRIES, Fetched, Fetcher, InlineBytes, inline
 from singerlake.attached.sources.local import LocalFiles
 from singerlake.attached.sources.locations import LocalFile
 from singerlake.attached.sources.source import Deadline, Source

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struct, Text
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struct, Text, arrow_schema
 from singerlake.tables.declaration.model import Format, Formulas
 from singerlake.tables.delta.schema import type_of
 from singerlake.tables.formats.all import FORMATS, writer_of

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from singerlake.arrow.schema.columns import arrow_schema
 from singerlake.arrow.schema.json_schema import MOST_LEVELS, columns_of
-from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import InvalidSchemaError
 from singerlake.format.exact_json import finite, indented
 from singerlake.format.metadata import catalogue

@@ -31,7 +31,7 @@ from singerlake.stores.port import Loaded
 from singerlake.stream import LakeStream
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.scan.scan import scan
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from singerlake.upkeep.verify.verify import verify_stream
 from tap_singerlake.reader import MessageBlock, Reader, SchemaLine
 from tests.fakes import START
@@ -234,7 +234,7 @@ def by_runs_of_members(stream: LakeStream) -> list[int]:
         del target
         return runs(files, first, stop, 1, attached=attached)
 
-    with patch("singerlake.arrow.read.runs", smallest):
+    with patch("singerlake.arrow.scan.runs", smallest):
         return numbers(stream.to_arrow())
 
 

@@ -16,7 +16,7 @@ import pytest
 from singerlake.format.state import selection
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from singerlake.upkeep.verify.verify import verify_metadata, verify_stream
 from tests.golden.independent.names import segment
 from tests.lakes import build_stream

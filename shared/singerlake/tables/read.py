@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.schema.columns import Field, Struct
-from singerlake.arrow.schema.types import arrow_schema, empty_batch
+from singerlake.arrow.schema.columns import Field, Struct, arrow_schema, empty_batch
 from singerlake.errors import UnknownNameError
 from singerlake.storage.port import Storage
 from singerlake.tables.rows.types import column_of, conformed

@@ -1,19 +1,23 @@
-"""A change of maintenance put through a stream's manifest store, as a writer would."""
+"""Changes of maintenance put through a stream's manifest store, as a writer would, and the note that it was at work."""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Generic, TypeVar
 
 from singerlake.clock import timestamp
+from singerlake.errors import SingerlakeError
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.transactions import Change, Transaction
+from singerlake.format.state.model import Run
+from singerlake.format.state.transactions import Change, RecordRun, Transaction
 from singerlake.stores.commit import Commit, newer, submit_transaction
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.result import Tally
 
 Made = TypeVar("Made")
 
@@ -72,3 +76,38 @@ class Commits(Generic[Made]):
     def catch_up(self) -> None:
         """Have ``loaded`` be the newest state there is. Raises what the store raises."""
         self.loaded = self._context.store.catch_up(self.loaded) or self.loaded
+
+
+logger = logging.getLogger(__name__)
+
+
+def record_run(
+    context: StreamContext, kind: str, changed: Tally, *, started: datetime, records: int = 0, wait: bool = True
+) -> None:
+    """Commit that a run of ``kind`` which began at ``started`` has ended and ``changed`` so much. ``records`` are those
+    that it erased. ``wait``: until it
+    can be seen, where a store settles later; otherwise it is seen from the next commit on. What the run did is done:
+    that it could not be noted is a warning, and no error."""
+    id = context.ids()
+    writer = f"singerlake {kind} {id}"
+    run = Run(
+        id=id,
+        writer=writer,
+        started=timestamp(started),
+        updated=timestamp(context.clock.now()),
+        status="finished",
+        files=changed.files,
+        bytes=changed.bytes,
+        records=records,
+        kind=kind,
+    )
+    try:
+        loaded = context.store.load()
+        if loaded is None or loaded.manifest.closed is not None:
+            return
+        commit = submit_change(context, loaded, RecordRun(run=run), who=f"singerlake {kind}")
+        outcome = commit.wait(loaded) if wait else commit.outcome
+        if isinstance(outcome, Loaded):
+            context.store.publish(outcome, run_ended=True)
+    except SingerlakeError as error:
+        logger.warning("the run of %r succeeded, but could not be recorded: %s", kind, error)

@@ -15,7 +15,7 @@ from singerlake.format.exact_json import decode
 from singerlake.format.metadata import root
 from singerlake.storage.conditional import replace_if_unchanged
 from singerlake.storage.port import Storage, Stored
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.upkeep.result import Finding
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ import pytest
 
 from singerlake.attached.fetch import Fetched, Fetcher
 from singerlake.attached.sources.allowed import Allowed
-from singerlake.attached.sources.connection import connect
-from singerlake.attached.sources.https import REDIRECTS, WebFiles, trusting
+from singerlake.attached.sources.https import REDIRECTS, WebFiles, connect, trusting
 from singerlake.attached.sources.open_source import Sources
 from singerlake.attached.sources.source import Deadline
 from singerlake.clock import SystemClock

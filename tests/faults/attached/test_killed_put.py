@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from singerlake.attached.put.files import IN_MEMORY
+from singerlake.attached.put import IN_MEMORY
 from singerlake.cli.main import main
 from singerlake.lake import Lake
 from singerlake.upkeep.verify.verify import verify_stream

@@ -17,8 +17,8 @@ from singerlake.format.state.transactions import RetireFiles
 from singerlake.stores.writing.uploads import Receipt, Upload
 from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.erase_stream import Erased
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.erase.erase import Erased
+from singerlake.upkeep.expire import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now, collect_stream
 from tests.simulation.jobs import GRACE, SLOW, Actor, CollectorJob, WriterJob
 from tests.simulation.stores.dropping import DropperJob

@@ -10,7 +10,7 @@ NEEDED = (
     "pandas",
     "pyarrow.compute",
     "pyspark.sql.worker.plan_data_source_read",
-    "singerlake.arrow.read",
+    "singerlake.arrow.scan",
     "singerlake.spark.batch.plan",
     "singerlake.spark.batch.reader",
     "singerlake.spark.lake",

@@ -18,7 +18,7 @@ from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS
 from singerlake.spark.option_values import REQUIRED
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.write.options import OPTIONAL, write_options
-from singerlake.spark.write.schema import json_schema
+from singerlake.spark.write.writer import json_schema
 from tests.lakes import build_stream
 from tests.spark.write.writes import STREAM, TAP, Place, failure
 

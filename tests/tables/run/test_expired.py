@@ -19,11 +19,11 @@ from singerlake.tables.state.commit import checked, load
 from singerlake.tables.state.model import Source, TableState
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import TARGET_BYTES
-from singerlake.upkeep.erase.erase_stream import erase_messages
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.erase.erase import erase_messages
+from singerlake.upkeep.expire import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from tests.lakes import build_stream
 from tests.tables.tables import STREAM, TABLE, TAP, memory_lake, runner_of
 

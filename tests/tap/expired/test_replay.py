@@ -12,7 +12,7 @@ from singerlake.errors import ExpiredMessagesError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.expire import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
 from tap_singerlake.reader import MessageBlock, Reader
 from tests.lakes import build_stream

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from singerlake.format.state.attached_objects import objects_in
-from singerlake.upkeep.expire.expire_stream import Expired
+from singerlake.upkeep.expire import Expired
 from singerlake.upkeep.gc.apply import collect_now
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place
 from tests.upkeep.attached.photos import THREE, add, begun, check, digest, key, retired, stored

@@ -12,8 +12,8 @@ from singerlake.format import layout
 from singerlake.format.state.attached_objects import objects_in
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import CollectFiles, Rebase, RetireFiles
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from singerlake.upkeep.scan.scan import scan
 from tests.stores.stores import KINDS, Place, make_place
 from tests.upkeep.attached.photos import (

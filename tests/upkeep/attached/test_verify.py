@@ -10,10 +10,8 @@ import pytest
 
 from singerlake.format.exact_json import encode
 from singerlake.format.state.transactions import Rebase
-from singerlake.upkeep.verify.check_attached import AttachedTask, attached_objects
-from singerlake.upkeep.verify.journal import open_journal
-from singerlake.upkeep.verify.sample import Sample
-from singerlake.upkeep.verify.verify import VerifyOptions
+from singerlake.upkeep.verify.checks import AttachedTask, attached_objects
+from singerlake.upkeep.verify.verify import Sample, VerifyOptions, open_journal
 from tests.storage.memory import Step
 from tests.stores.stores import KINDS, Place, make_place
 from tests.upkeep.attached.photos import add, begun, digest, key, verified

@@ -14,7 +14,7 @@ from singerlake.format.decision import Decision
 from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.in_log import LogCommit
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.upkeep.result import Finding
 from singerlake.upkeep.verify.verify import verify_metadata, verify_stream
 from tests.lakes import build_stream
 from tests.target.support import TAP, ingest, records, schema

@@ -8,13 +8,21 @@ from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.format.metadata.root import TapNotes
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.site.facts.facts import LakeFacts, StreamFacts, TableFacts, TapFacts, signs_of, stream_facts
-from singerlake.site.facts.samples import Samples, take_samples
+from singerlake.site.facts.facts import (
+    LakeFacts,
+    Samples,
+    StreamFacts,
+    TableFacts,
+    TapFacts,
+    signs_of,
+    stream_facts,
+    take_samples,
+)
 from singerlake.tables.maintain.status import standing_of
 from singerlake.tables.state.commit import load
 from singerlake.upkeep.lock_files import locks_of
-from singerlake.upkeep.progress import UNSEEN, Progress
 from singerlake.upkeep.reports.census import Census, take_census
+from singerlake.upkeep.result import UNSEEN, Progress
 from singerlake.work.parallel import THREADS, in_parallel
 
 

@@ -3,14 +3,13 @@
 Spark keeps one reader for as long as a query runs, in a Python process of its own on the driver, and asks it where the
 stream ends and what lies between two offsets. A copy goes to the tasks and does nothing but read.
 """
-# ruff: noqa: N802  (the names of methods are pyspark's)
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -20,7 +19,7 @@ from singerlake.arrow.schema.columns import Array, Column, Struct, Variant, merg
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import FILES
-from singerlake.errors import MissingFileError, SettingError
+from singerlake.errors import MissingFileError, SettingError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.files.data_file import DataFile
@@ -35,13 +34,15 @@ from singerlake.spark.lake import open_stream
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.spark_types import requested
 from singerlake.spark.stream.api import SupportsTriggerAvailableNow, check_supported, default_limit, limits_under
-from singerlake.spark.stream.limits import admitted
-from singerlake.spark.stream.offsets import Positions, bookmark_at, from_json, to_json
+from singerlake.spark.stream.offsets import Positions, admitted, bookmark_at, from_json, to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
+
+
+# ruff: noqa: N802  (the names of methods are pyspark's)
 
 
 def not_read(columns: Struct, declared: Struct) -> tuple[list[str], list[str]]:
@@ -297,3 +298,47 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                     version,
                     shown(", and ".join(what)),
                 )
+
+
+# ruff: noqa: N802  (the names of methods are pyspark's)
+
+
+class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises ``error`` from every method but ``stop``.
+
+    A data source that raises it instead of giving a reader is answered with an ``UnboundLocalError`` of pyspark's own
+    (up to 4.3), which stops the reader that it has not got, and ends the query with that as its error.
+    """
+
+    def __init__(self, error: SingerlakeError) -> None:
+        self._error = error
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise self._error
+
+    def initialOffset(self) -> dict[str, Any]:
+        self._refuse()
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> Any:
+        self._refuse()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._refuse()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Any:
+        self._refuse()
+
+    def read(self, partition: Any) -> Any:
+        self._refuse()
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._refuse()
+
+    def stop(self) -> None:
+        """Nothing was begun."""

@@ -8,32 +8,38 @@ import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from singerlake.adapters import open_storage
+from singerlake.arrow.schema.own import OF_READS
 from singerlake.arrow.to_lines import PIECE_BYTES, LineEncoder, pieces
-from singerlake.clock import SystemClock, random_id, timestamp
-from singerlake.errors import CommitRefusedError, SettingError, SingerlakeError, ValueDoesNotFitError
+from singerlake.clock import IdSource, SystemClock, random_id, timestamp
+from singerlake.errors import CommitRefusedError, SettingError, SingerlakeError, UnknownNameError, ValueDoesNotFitError
+from singerlake.format.extra_fields import FileHeader
+from singerlake.format.file_id import timed_id
+from singerlake.format.layout import file_path, stream_prefix
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Run, StreamSchema
 from singerlake.lake import Lake
 from singerlake.settings import storage_settings
-from singerlake.singer_file import spool_error
+from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
 from singerlake.spark.option_values import named_as_options
-from singerlake.spark.write.files import Job, TaskFiles
 from singerlake.spark.write.options import WriteOptions
-from singerlake.spark.write.schema import json_schema
 from singerlake.spools import SpoolFolder, Spools
+from singerlake.storage.port import Storage
 from singerlake.stores.writing.uploads import Upload
 from singerlake.stores.writing.writer import StreamWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import types as spark
     from pyspark.sql.types import StructType
+
 
 logger = logging.getLogger(__name__)
 
@@ -198,3 +204,196 @@ def _variant_text(value: bytes, metadata: bytes) -> str:
     from pyspark.sql.types import VariantVal
 
     return VariantVal(value, metadata).toJson()
+
+
+_TASK_FILES = 1 << 32
+"""More files than one task ever writes, so that the numbers of tasks' files follow the order of the tasks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What all files of one write have in common: the stream, its schema's ``version`` (the hash) and SCHEMA line,
+    the run, and the moment that counts as every record's extraction. Limits as in ``WriteOptions``."""
+
+    tap: str
+    stream: str
+    version: str
+    schema_line: bytes
+    run: str
+    moment: datetime
+    compression_level: int
+    max_file_bytes: int
+    max_file_records: int
+    lake_id: str | None = None
+
+
+class TaskFiles:
+    """The files of one attempt at one task, in the order of its rows. They are on storage, and listed nowhere, when
+    ``close`` gives them. ``folder`` holds at most one of them at a time."""
+
+    def __init__(self, storage: Storage, job: Job, folder: Path, task: int, *, ids: IdSource) -> None:
+        self._storage = storage
+        self._job = job
+        self._folder = folder
+        self._ids = ids
+        self._sequence = task * _TASK_FILES
+        self._prefix = stream_prefix(job.tap, job.stream)
+        self._member_bytes = min(MEMBER_BYTES, job.max_file_bytes or MEMBER_BYTES)
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._records = 0
+        self._spool: Spool | None = None
+        self._uploaded: list[NewFile] = []
+
+    @property
+    def room(self) -> int | None:
+        """Records that the file which grows may still take; None: no limit."""
+        limit = self._job.max_file_records
+        return limit - self._records - (self._spool.records if self._spool else 0) if limit else None
+
+    def add(self, lines: bytes, records: int) -> None:
+        """Whole RECORD lines, no more than ``room``. Raises what storage raises, ``StorageFullError``,
+        ``AccessDeniedError`` and ``StorageUnavailableError`` of the spool."""
+        self._parts.append(lines)
+        self._size += len(lines)
+        self._records += records
+        if self._size >= self._member_bytes:
+            self._close_member()
+        if self.room == 0 or (self._spool and 0 < self._job.max_file_bytes <= self._spool.bytes):
+            self._close_file()
+
+    def close(self) -> tuple[NewFile, ...]:
+        """All files of the task. Raises as ``add``."""
+        self._close_file()
+        return tuple(self._uploaded)
+
+    def _close_member(self) -> None:
+        if not self._records:
+            return
+        raw = b"".join(self._parts)
+        member = compress_member(raw, self._job.compression_level)
+        spool = self._spool or self._open_file()
+        try:
+            spool.append(member, raw_bytes=len(raw), messages=self._records, records=self._records)
+        except OSError as error:
+            raise spool_error(error, spool.path) from error
+        self._parts, self._size, self._records = [], 0, 0
+
+    def _open_file(self) -> Spool:
+        self._sequence += 1
+        job = self._job
+        header = FileHeader(
+            id=timed_id(job.moment, self._ids()),
+            created=timestamp(job.moment),
+            run=job.run,
+            seq=self._sequence,
+            lake_id=job.lake_id,
+        )
+        path = self._folder / header.id
+        try:
+            self._spool = Spool(path, job.schema_line, header, level=job.compression_level)
+        except OSError as error:
+            raise spool_error(error, path) from error
+        return self._spool
+
+    def _close_file(self) -> None:
+        self._close_member()
+        spool, job = self._spool, self._job
+        if spool is None:
+            return
+        when = timestamp(job.moment)
+        path = file_path(job.stream, job.version, job.moment, job.moment, spool.header.id)
+        self._storage.upload(self._prefix + path, spool.path)
+        self._uploaded.append(spool.describe(path=path, version=job.version, first=when, last=when))
+        spool.path.unlink(missing_ok=True)
+        self._spool = None
+
+
+_RESERVED = tuple(field.name for field in OF_READS.fields)
+_HINTS = {
+    "binary": "write base64(...) of it",
+    "map": "make its keys strings: map_from_arrays(transform(map_keys(m), k -> string(k)), map_values(m))",
+}
+"""What to do with a type that JSON has no counterpart of; others are best written as strings."""
+_BITS = {"ByteType": 8, "ShortType": 16, "IntegerType": 32, "LongType": 64}
+
+
+def json_schema(schema: spark.StructType, key_properties: Sequence[str]) -> dict[str, Any]:
+    """The schema of the RECORDs of rows of ``schema``. The columns of ``key_properties`` are never null.
+
+    Raises ``SettingError`` for a column that JSON or a reader of the lake cannot hold, ``UnknownNameError`` for a key
+    that is no column.
+    """
+    if not schema.fields:
+        raise SettingError("the DataFrame has no columns", hint="select at least one")
+    for name in key_properties:
+        if name not in schema.names:
+            raise UnknownNameError(
+                f"key property {name!r} is not a column", hint=f"there are: {', '.join(schema.names)}"
+            )
+    reserved = [name for name in schema.names if name in _RESERVED]
+    if reserved:
+        raise SettingError(
+            f"column {reserved[0]!r} has a name that reading a lake gives to a column of its own",
+            hint=f"drop it: df.drop({', '.join(map(repr, reserved))}); or rename it",
+        )
+    return {"type": "object", "properties": _properties(schema, "", key_properties)}
+
+
+def _properties(schema: spark.StructType, prefix: str, never_null: Sequence[str] = ()) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    for field in schema.fields:
+        path = prefix + field.name
+        if field.name in properties:
+            raise SettingError(f"two columns have the name {path!r}", hint="rename one of them")
+        nullable = field.nullable and field.name not in never_null
+        properties[field.name] = _property(field.dataType, nullable, path)
+    return properties
+
+
+def _property(kind: spark.DataType, nullable: bool, path: str) -> dict[str, Any]:
+    from pyspark.sql import types as spark
+
+    if isinstance(kind, spark.VariantType):
+        return {}
+    if isinstance(kind, spark.NullType):
+        return {"type": "null"}
+    described = _described(kind, path)
+    if nullable:
+        described["type"] = ["null", described["type"]]
+    return described
+
+
+def _described(kind: spark.DataType, path: str) -> dict[str, Any]:
+    """The keywords of one type, with a single name under ``type``."""
+    from pyspark.sql import types as spark
+
+    if isinstance(kind, spark.StructType):
+        return {"type": "object", "properties": _properties(kind, path + ".")}
+    if isinstance(kind, spark.ArrayType):
+        return {"type": "array", "items": _property(kind.elementType, kind.containsNull, path + "[]")}
+    if isinstance(kind, spark.MapType) and isinstance(kind.keyType, spark.StringType):
+        values = _property(kind.valueType, kind.valueContainsNull, path + "{}")
+        return {"type": "object", "additionalProperties": values}
+    if isinstance(kind, spark.DecimalType) and 0 <= kind.scale <= kind.precision:
+        return {"type": "string", "format": "singer.decimal", "precision": kind.precision, "scale": kind.scale}
+    if isinstance(kind, spark.IntegralType):
+        # A target that knows the bounds makes a column as wide as it has to be.
+        limit = 1 << (_BITS[type(kind).__name__] - 1)
+        return {"type": "integer", "minimum": -limit, "maximum": limit - 1}
+    if isinstance(kind, spark.StringType | spark.CharType | spark.VarcharType):
+        return {"type": "string"}
+    simple: dict[type[spark.DataType], dict[str, Any]] = {
+        spark.BooleanType: {"type": "boolean"},
+        spark.FloatType: {"type": "number"},
+        spark.DoubleType: {"type": "number"},
+        spark.DateType: {"type": "string", "format": "date"},
+        spark.TimestampType: {"type": "string", "format": "date-time"},
+        spark.TimestampNTZType: {"type": "string", "format": "date-time"},
+    }
+    if type(kind) not in simple:
+        raise SettingError(
+            f"column {path!r} is of the type {kind.simpleString()}, for which JSON has no counterpart",
+            hint=_HINTS.get(kind.typeName(), "write it as a string: cast(... as string)"),
+        )
+    return dict(simple[type(kind)])

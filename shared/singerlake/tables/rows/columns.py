@@ -24,12 +24,12 @@ from singerlake.arrow.schema.columns import (
     Struct,
     Text,
     Timestamp,
+    arrow_schema,
     merge_all,
     settle,
 )
 from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABLE_VERSION, TIME, VERSION
-from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.tables.declaration.model import Deletions, Keep, TableDeclaration

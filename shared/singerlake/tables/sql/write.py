@@ -8,8 +8,7 @@ from datetime import date
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.schema.columns import Struct
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.schema.columns import Struct, arrow_schema
 from singerlake.clock import random_id
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.storage.port import Storage

@@ -16,7 +16,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Entry, Storage
 from singerlake.upkeep.erase.match import Matcher
 from singerlake.upkeep.erase.members import message_numbers, read_gzip_members
-from singerlake.upkeep.file_count import Tally
+from singerlake.upkeep.result import Tally
 
 RowsOf = tuple[tuple[str, int, int], ...]
 """The objects that rows name: the name of each, how many rows name it, and its bytes."""

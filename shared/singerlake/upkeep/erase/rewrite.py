@@ -35,9 +35,9 @@ from singerlake.storage.port import Storage
 from singerlake.upkeep.erase.attached import RowsOf, rows_of
 from singerlake.upkeep.erase.match import Matcher, Matching
 from singerlake.upkeep.erase.members import message_numbers, read_gzip_members
+from singerlake.upkeep.result import Finding
 from singerlake.upkeep.scan.scan import scan
 from singerlake.upkeep.vacuum.join import FileHead, provenance_members, read_head
-from singerlake.upkeep.verify.findings import Finding
 
 _BEGINNING = 1 << 16
 _LEVEL = 1

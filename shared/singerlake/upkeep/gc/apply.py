@@ -30,10 +30,8 @@ from singerlake.stores.publish import publish_manifest, published
 from singerlake.upkeep.commit_change import commit_change
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import GRACE
-from singerlake.upkeep.file_count import NONE, Tally, tally
 from singerlake.upkeep.gc.plan import CollectionPlan, Garbage, attached_among, id_in, make_plan
-from singerlake.upkeep.progress import UNSEEN, Progress
-from singerlake.upkeep.verify.findings import Finding, Kind
+from singerlake.upkeep.result import NONE, UNSEEN, Finding, Kind, Progress, Tally, tally
 from singerlake.work.parallel import THREADS, in_parallel
 
 _STEPS = ("shown", "deleted")

@@ -17,8 +17,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Retired
 from singerlake.scratch.listed_paths import ListedPaths
 from singerlake.storage.port import Entry
-from singerlake.upkeep.file_count import NONE, Tally, tally
-from singerlake.upkeep.gc.replaced import Replaced
+from singerlake.upkeep.result import NONE, Tally, tally
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -266,3 +265,37 @@ def _forgettable(manifest: Manifest, gone: list[Retired]) -> tuple[str, ...]:
 def _moment(text: str) -> datetime:
     """A time that a manifest names. What names none is taken for the latest there is, so that nothing is due by it."""
     return parse_timestamp(text) or datetime.max.replace(tzinfo=UTC)
+
+
+class Replaced:
+    """The retired files of a state, and those that replaced them; ``listed`` are the listed ones among both, by id."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._retired = manifest.retired_by_id
+        ids = {id for file in manifest.retired for id in (file.id, file.by) if id is not None}
+        self.listed = manifest.files.with_ids(ids)
+
+    def holder_of(self, file: Retired) -> DataFile | None:
+        """The listed file that holds a replaced file's messages now, found over files that were replaced in turn; None
+        where the way leads to none."""
+        end = self.end_of(file)
+        return self.listed.get(end) if end is not None else None
+
+    def is_stuck(self, file: Retired) -> bool:
+        """Whether the way of a replaced file leads nowhere: neither to a listed file nor to one whose messages
+        expired."""
+        end = self.end_of(file)
+        return end is None or not (end in self.listed or end in self._retired)
+
+    def end_of(self, file: Retired) -> str | None:
+        """The id at which a retired file's way over files that were replaced in turn ends; None where it goes round."""
+        seen: set[str] = set()
+        id, by = file.id, file.by
+        while by is not None:
+            if id in seen:
+                return None
+            seen.add(id)
+            id = by
+            before = None if id in self.listed else self._retired.get(id)
+            by = before.by if before else None
+        return id

@@ -19,7 +19,7 @@ from singerlake.storage.port import Entry, Storage
 from singerlake.stores.segments.copies import SegmentCopy
 from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.shared_states import read_manifest
-from singerlake.upkeep.file_count import NONE, Tally, tally
+from singerlake.upkeep.result import NONE, Tally, tally
 
 
 class Unnamed(msgspec.Struct, frozen=True, kw_only=True):

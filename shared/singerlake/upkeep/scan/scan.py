@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Sequence
 from typing import BinaryIO, Protocol, TypeAlias
 
 import msgspec
@@ -14,6 +15,7 @@ from singerlake.clock import timestamp
 from singerlake.format.extra_fields import FileHeader, Provenance, member_extra, own_words
 from singerlake.format.state.attached import Attached, in_order, shifted
 from singerlake.format.state.model import StreamSchema
+from singerlake.storage.port import Storage
 from singerlake.upkeep.scan.lines import Lines, broken
 
 _READ = 1 << 17
@@ -225,3 +227,17 @@ class _ScanReader:
         if expected != self._lines.messages:
             broken(self.key, f"holds {self._lines.messages} messages, its header says {expected}")
         return provenance
+
+
+SMALL_BYTES = 1 << 14
+"""Stored bytes of a small file. To open a larger one takes little beside inflating it."""
+
+
+def small_bodies(storage: Storage, files: Sequence[tuple[str, int]]) -> Sequence[bytes | None]:
+    """The whole of each file, given by key and stored bytes, where it is small and storage has it at hand; None for
+    each that has to be opened. Raises what storage raises."""
+    bodies: list[bytes | None] = [None] * len(files)
+    small = [at for at, (_, size) in enumerate(files) if size <= SMALL_BYTES]
+    for at, body in zip(small, storage.bodies([files[at][0] for at in small], SMALL_BYTES), strict=True):
+        bodies[at] = body
+    return bodies

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
+from hashlib import blake2b
+from heapq import nsmallest
+from math import ceil
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from singerlake.errors import LakeError
+from singerlake.errors import LakeError, SettingError
 from singerlake.format import layout
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import encode
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.attached_objects import paths_in
@@ -20,18 +29,21 @@ from singerlake.format.state.model import Manifest
 from singerlake.scratch.listed_paths import ListedPaths
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.upkeep.file_count import NONE, Tally, tally
-from singerlake.upkeep.progress import UNSEEN, Progress
 from singerlake.upkeep.rebuild.survey import data_files, read_kept, stream_objects
+from singerlake.upkeep.result import NONE, UNSEEN, Finding, Kind, Progress, Tally, tally
 from singerlake.upkeep.root_copy import root_findings
-from singerlake.upkeep.verify.check_attached import AttachedObject, AttachedTask, attached_objects, lost, of_other_size
-from singerlake.upkeep.verify.check_file import VerifyTask, missing
-from singerlake.upkeep.verify.check_state import check_state
-from singerlake.upkeep.verify.findings import Finding, Kind
-from singerlake.upkeep.verify.journal import Journal
-from singerlake.upkeep.verify.sample import Sample
+from singerlake.upkeep.verify.checks import (
+    AttachedObject,
+    AttachedTask,
+    VerifyTask,
+    attached_objects,
+    check_state,
+    lost,
+    missing,
+    of_other_size,
+)
 from singerlake.work.engine import Engine, Threads
-from singerlake.work.journal_file import said_of, stamp
+from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, open_file, said_of, stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,3 +376,104 @@ def _names(prefix: str, folders: Iterable[str]) -> Iterator[Finding]:
         if len(segments) > 1:
             alike = ", ".join(segments)
             yield Finding("case", prefix, f"{alike} are the same name on a disk that ignores case", problem=False)
+
+
+_LOT_BYTES = 8
+_SHARE = re.compile(r"(\d{1,18})(?:(\.\d{1,18})?\s*%)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A share of each stream's files (``share``, above 0 and at most 1), or a number of them (``files``). The same
+    ``seed`` draws the same files of the same state; what else is in the lake makes no difference."""
+
+    seed: str
+    share: Fraction | None = None
+    files: int | None = None
+
+    def of(self, files: Sequence[DataFile]) -> Sequence[DataFile]:
+        """The files to read, in their order: at least one, where there is any."""
+        wanted = self.files if self.share is None else ceil(len(files) * self.share)
+        lots = ((self._lot(file), place, file) for place, file in enumerate(files))
+        drawn = nsmallest(min(wanted or 0, len(files)), lots, key=itemgetter(0, 1))
+        return [file for _, _, file in sorted(drawn, key=itemgetter(1))]
+
+    def _lot(self, file: DataFile) -> bytes:
+        """As good as random, and the same on every machine."""
+        return blake2b(f"{self.seed} {file.id}".encode(errors="surrogatepass"), digest_size=_LOT_BYTES).digest()
+
+
+def parse_sample(text: str, seed: str) -> Sample:
+    """``10%``, ``0.5%`` or a number of files. Raises ``SettingError``."""
+    match = _SHARE.fullmatch(text.strip())
+    if match is None:
+        raise SettingError(
+            f"{text!r} is not a share of files", hint="write 10%, or 500 for that many files of a stream"
+        )
+    if not text.strip().endswith("%"):
+        return Sample(seed, files=_positive(text, int(match[1])))
+    share = Fraction(match[1] + (match[2] or "")) / 100
+    if share > 1:
+        raise SettingError(f"{text!r} is more than all files", hint="write 100% at most")
+    _positive(text, share)
+    return Sample(seed, share=share)
+
+
+def _positive(text: str, number: int | Fraction) -> int:
+    if not number:
+        raise SettingError(f"{text!r} is not a file", hint="write more than 0")
+    return int(number)
+
+
+class _Line(msgspec.Struct, frozen=True, gc=False):
+    """A file that was read whole: its key, its stored bytes, its stamp in hexadecimal digits, and the kinds of
+    findings about it, none where it is sound."""
+
+    key: str
+    size: int
+    stamp: str
+    findings: tuple[Kind, ...] = ()
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+class Journal:
+    """The journal of one lake, open. Made by ``open_journal``."""
+
+    def __init__(self, file: JournalFile, sound: StampSet) -> None:
+        self._file = file
+        self._sound = sound
+
+    def knows(self, stamp: bytes | None) -> bool:
+        """Whether a file was found sound when it had this stamp. One with findings is always read again."""
+        return stamp is not None and stamp in self._sound
+
+    def note(self, key: str, size: int, stamp: bytes | None, findings: Sequence[Finding]) -> None:
+        """A file was read. One that the listing did not show has no stamp, and is not noted. Raises ``SettingError``
+        where the journal cannot be written."""
+        if stamp is None:
+            return
+        kinds = tuple(dict.fromkeys(finding.kind for finding in findings))
+        self._file.append(_Line(key, size, stamp.hex(), kinds))
+
+
+@contextmanager
+def open_journal(path: Path, lake: str) -> Iterator[Journal]:
+    """The journal at ``path`` of the lake with the URL ``lake``, made where there is none, held as long as the block
+    runs. Raises ``SettingError`` as ``open_file`` does."""
+    sound = StampSet()
+
+    def take(line: bytes, _: int) -> None:
+        noted = _LINE.decode(line)
+        if not noted.findings:
+            stamp = bytes.fromhex(noted.stamp)
+            if len(stamp) != STAMP_BYTES:
+                raise ValueError(noted.stamp)
+            sound.add(stamp)
+
+    with open_file(path, "singerlake verify", lake, take) as file:
+        yield Journal(file, sound)
+
+
+prepare_decoders(_Line)

@@ -12,17 +12,15 @@ from singerlake.errors import LakeError, SingerlakeError
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.erase.declared import doubt
-from singerlake.upkeep.erase.traces import find_traces
-from singerlake.upkeep.expire.policy import odd_rules
-from singerlake.upkeep.file_count import NONE, Tally
-from singerlake.upkeep.progress import Report, reporting
+from singerlake.upkeep.erase.find import find_traces
+from singerlake.upkeep.policy import odd_rules
+from singerlake.upkeep.result import NONE, Finding, Report, Tally, reporting
 from singerlake.upkeep.root_copy import lost_root
-from singerlake.upkeep.verify.findings import Finding
-from singerlake.upkeep.verify.journal import open_journal
-from singerlake.upkeep.verify.sample import Sample
 from singerlake.upkeep.verify.verify import (
+    Sample,
     Verified,
     VerifyOptions,
+    open_journal,
     verify_catalogue,
     verify_identity,
     verify_metadata,

@@ -18,7 +18,7 @@ from singerlake.tables.run.many_tables import run_tables
 from singerlake.tables.run.one_table import TableResult
 from singerlake.tables.run.plan import TablePlan
 from singerlake.tables.sql.plan import SqlPlan
-from singerlake.upkeep.progress import reporting
+from singerlake.upkeep.result import reporting
 
 
 @click.command(short_help="Bring tables up to their streams.")

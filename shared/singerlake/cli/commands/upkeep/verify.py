@@ -17,8 +17,7 @@ from singerlake.cli.output import counted, files, progress, say, say_findings, s
 from singerlake.conditions import parse_where
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
-from singerlake.upkeep.file_count import Tally
-from singerlake.upkeep.verify.findings import KINDS
+from singerlake.upkeep.result import KINDS, Tally
 from singerlake.upkeep.verify.verify_lake import VerifyResult
 
 

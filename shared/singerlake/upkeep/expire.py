@@ -1,16 +1,12 @@
-"""Expiring the oldest files of one stream: they are listed no more, and offsets stay as they are.
-
-Nothing is deleted here: ``singerlake.upkeep.gc`` deletes retired files. The rules are in section 12.3 of
-``shared/docs/format.md``.
-"""
+"""Expiring the oldest messages of one stream on demand; a collection does it by the stream's policy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from singerlake.errors import SettingError, TooManyConflictsError
+from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsError, expected_errors
 from singerlake.format import layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.metadata.retention import Retention
@@ -19,13 +15,90 @@ from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import ExpireFiles
+from singerlake.storage.probe import storage_time
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
-from singerlake.upkeep.commit_change import commit_change
+from singerlake.upkeep.commit_change import commit_change, record_run
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.file_count import NONE, Tally, tally
-from singerlake.upkeep.gc.replaced import Replaced
-from singerlake.upkeep.verify.check_attached import AttachedObject, attached_objects
+from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.gc.plan import Replaced
+from singerlake.upkeep.policy import rule_of
+from singerlake.upkeep.result import FOR_PYTHON, NONE, Finding, Tally, tally
+from singerlake.upkeep.verify.checks import AttachedObject, attached_objects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireResult:
+    """What expired, or with ``dry_run`` would: the files ``expired`` with ``records`` in them, and the ``attached``
+    files that no other record has. ``keys`` are those of their objects; the stream begins at offset ``floor`` then.
+    ``undated`` is the file whose times are unknown, so that nothing from it on expires by age. ``deleted`` are the
+    objects that went at once, with the attached files among them. ``error`` is why not all of them did."""
+
+    tap: str
+    stream: str
+    expired: Tally
+    attached: Tally
+    records: int
+    floor: int
+    keys: tuple[str, ...]
+    undated: str | None
+    deleted: Tally
+    deleted_attached: Tally
+    findings: tuple[Finding, ...]
+    error: SingerlakeError | None
+    dry_run: bool = field(metadata=FOR_PYTHON)
+    now: bool = field(metadata=FOR_PYTHON)
+
+
+def expire(
+    context: StreamContext,
+    *,
+    older_than: str | None,
+    keep_versions: int | None,
+    before_offset: int | None,
+    now: bool,
+    dry_run: bool,
+) -> ExpireResult:
+    """Expire messages of a stream, and with ``now`` delete their files. Raises as ``expire_messages``."""
+    retention = rule_of(older_than, keep_versions)
+    if (retention is None) == (before_offset is None):
+        raise SettingError(
+            "what expires is not clear", hint="give older_than or keep_versions or both, or before_offset alone"
+        )
+    storage, started = context.storage, context.clock.now()
+    with expected_errors(tap=context.tap, stream=context.stream):
+        moment = context.clock.now() if dry_run else storage_time(storage, ids=context.ids)
+        cut = Cut(before=before_offset, retention=retention, now=moment)
+        done = expire_messages(context, cut, dry_run=dry_run)
+    if not dry_run and done.files.files:
+        record_run(context, "expire", done.files, records=done.records, started=started)
+    deleted, attached, failed = NONE, NONE, None
+    findings: tuple[Finding, ...] = ()
+    if now:
+        try:
+            collected = collect_now(context, frozenset(done.ids))
+            deleted, attached = collected.deleted, collected.deleted_attached
+            findings = collected.findings
+        except SingerlakeError as error:
+            # What expired has expired.
+            failed = error
+    return ExpireResult(
+        tap=context.tap,
+        stream=context.stream,
+        expired=done.files,
+        attached=done.attached,
+        records=done.records,
+        floor=done.floor,
+        keys=done.keys,
+        undated=done.undated,
+        deleted=deleted,
+        deleted_attached=attached,
+        findings=findings,
+        error=failed,
+        dry_run=dry_run,
+        now=now,
+    )
+
 
 _ATTEMPTS = 20
 
