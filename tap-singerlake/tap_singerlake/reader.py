@@ -19,7 +19,7 @@ from singerlake.reading.ranges import Ranges
 from singerlake.reading.slices import read_slice_by_members
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
-from singerlake.upkeep.scan.lines import schema_line
+from singerlake.upkeep.scan import schema_line
 from tap_singerlake.catalog.columns import met
 from tap_singerlake.catalog.joined import joined
 from tap_singerlake.extent.start_offset import start_offset

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from singerlake.attached.property_path import Path, parse_path
-from singerlake.attached.sources.allowed import Allowed
+from singerlake.attached.sources.locations import Allowed
 from singerlake.errors import SettingError
 from singerlake.settings import setting
 

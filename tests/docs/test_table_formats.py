@@ -13,10 +13,10 @@ import pytest
 from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struct, Text, arrow_schema
 from singerlake.tables.declaration.model import Format, Formulas
 from singerlake.tables.delta.schema import type_of
-from singerlake.tables.formats.all import FORMATS, writer_of
 from singerlake.tables.formats.avro import ROW, record_of
 from singerlake.tables.rows.columns import type_named
 from singerlake.tables.rows.types import SIMPLE, from_json
+from singerlake.tables.tasks.files import FORMATS, writer_of
 
 TEXT = (Path(__file__).parents[2] / "docs/reference/table-formats.md").read_text()
 ROWS = [

@@ -26,7 +26,7 @@ from singerlake.interpreter import recursion_limit
 from singerlake.lake import Lake
 from singerlake.site.tree import tree_of
 from singerlake.upkeep.reports.schema_diff import compare
-from singerlake.upkeep.scan.lines import schema_in
+from singerlake.upkeep.scan import schema_in
 from singerlake.upkeep.verify.verify import verify_stream
 from tests.tap.runs import discover, replay
 from tests.target.support import TAP, ingest, kept_ids, record, schema

@@ -30,7 +30,7 @@ from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded
 from singerlake.stream import LakeStream
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from singerlake.upkeep.verify.verify import verify_stream
 from tap_singerlake.reader import MessageBlock, Reader, SchemaLine

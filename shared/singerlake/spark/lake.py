@@ -15,8 +15,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.newest import StateReader
 from singerlake.settings import storage_settings, store_settings
-from singerlake.spark.option_values import named_as_options
-from singerlake.spark.options import ReadOptions
+from singerlake.spark.options import ReadOptions, named_as_options
 from singerlake.stores.atomic.bounds import bounded
 from singerlake.stream import LakeStream
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from singerlake.lake import Lake
 from singerlake.settings import storage_settings, store_settings
-from singerlake.spark.option_values import named_as_options
-from singerlake.spark.options import ReadOptions
+from singerlake.spark.options import ReadOptions, named_as_options
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.view import StreamView, load_each, view
 

@@ -8,11 +8,9 @@ from functools import partial
 import pytest
 
 from singerlake.adapters import open_storage
-from singerlake.attached.sources.allowed import Allowed
-from singerlake.attached.sources.cloud import CloudObjects
 from singerlake.attached.sources.https import WebFiles
-from singerlake.attached.sources.locations import CloudObject, LocalFile, parse_location
-from singerlake.attached.sources.open_source import Sources
+from singerlake.attached.sources.locations import Allowed, CloudObject, LocalFile, parse_location
+from singerlake.attached.sources.open_source import CloudObjects, Sources
 from singerlake.attached.sources.source import Deadline
 from singerlake.clock import random_id
 from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError, UnreadableSourceError

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from singerlake.attached.fetch import Fetched, Fetcher
-from singerlake.attached.sources.allowed import Allowed
 from singerlake.attached.sources.https import REDIRECTS, WebFiles, connect, trusting
+from singerlake.attached.sources.locations import Allowed
 from singerlake.attached.sources.open_source import Sources
 from singerlake.attached.sources.source import Deadline
 from singerlake.clock import SystemClock

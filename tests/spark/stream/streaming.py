@@ -18,8 +18,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, ReplaceFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.spark.source import SingerlakeDataSource
-from singerlake.spark.stream.api import SupportsTriggerAvailableNow
-from singerlake.spark.stream.reader import RefusedStream, SingerlakeStreamReader
+from singerlake.spark.stream.reader import RefusedStream, SingerlakeStreamReader, SupportsTriggerAvailableNow
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import StreamContext

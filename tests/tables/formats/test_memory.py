@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from singerlake.tables.declaration.model import Format
-from singerlake.tables.formats.all import FORMATS
 from singerlake.tables.formats.parquet import in_arrow_memory
+from singerlake.tables.tasks.files import FORMATS
 
 
 class Slow(io.BytesIO):

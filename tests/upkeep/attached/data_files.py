@@ -21,7 +21,7 @@ from singerlake.storage.port import Part
 from singerlake.upkeep.erase.match import Ready
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.upkeep.result import Finding
-from singerlake.upkeep.scan.scan import ScanResult, scan
+from singerlake.upkeep.scan import ScanResult, scan
 from singerlake.upkeep.vacuum.join import checked, join, read_head
 from tests.fakes import START
 from tests.storage.memory import MemoryStorage

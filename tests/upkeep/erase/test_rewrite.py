@@ -25,7 +25,7 @@ from singerlake.upkeep.erase import members, rewrite
 from singerlake.upkeep.erase.match import Ready
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.upkeep.result import Finding
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.join import provenance_members
 from tests.fakes import FakeClock
 from tests.storage.memory import MemoryStorage

@@ -27,7 +27,7 @@ from singerlake.lake import Lake
 from singerlake.upkeep.rebuild.scanned_file import content_id
 from singerlake.upkeep.rebuild.survey import data_files
 from singerlake.upkeep.result import Progress
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.scan import scan
 from singerlake.work.engine import Threads
 from singerlake.work.parallel import in_parallel
 from tests.fakes import START

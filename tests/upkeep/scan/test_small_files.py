@@ -13,7 +13,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import compress_member
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.upkeep.rebuild.survey import SurveyTask, data_files, survey
-from singerlake.upkeep.scan.scan import SMALL_BYTES, small_bodies
+from singerlake.upkeep.scan import SMALL_BYTES, small_bodies
 from singerlake.upkeep.verify.checks import VerifyTask, check_file
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage

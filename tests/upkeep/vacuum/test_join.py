@@ -21,7 +21,7 @@ from singerlake.format.lines.times import known_span
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.singer_file import compress_member
 from singerlake.storage.port import Part
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.join import (
     Differs,
     FileHead,

@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from singerlake.attached.media_types import media_type_in
-from singerlake.attached.sources.allowed import Allowed
-from singerlake.attached.sources.locations import CORRECT, WebFile, redirected
+from singerlake.attached.sources.locations import CORRECT, Allowed, WebFile, redirected
 from singerlake.attached.sources.source import Deadline, Source
 from singerlake.errors import UnreadableSourceError
 

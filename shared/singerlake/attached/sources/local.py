@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 
-from singerlake.attached.sources.allowed import not_allowed
-from singerlake.attached.sources.locations import CORRECT, FOR_BYTES, LocalFile, may_be_base64
+from singerlake.attached.sources.locations import CORRECT, FOR_BYTES, LocalFile, may_be_base64, not_allowed
 from singerlake.attached.sources.source import Source, changed
 from singerlake.errors import SettingError, UnreadableSourceError
 from singerlake.spools import file_system

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from singerlake.adapters import open_storage
 from singerlake.errors import SettingError
 from singerlake.settings import STORAGE_SETTINGS, storage_settings
-from singerlake.spark.option_values import absolute, named_as_options, names, storage
+from singerlake.spark.options import absolute, named_as_options, names, storage
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from singerlake.storage.port import Storage
 from singerlake.tables.read import LakeTable

@@ -11,7 +11,7 @@ from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
 from singerlake.settings import SNAPSHOT_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
-from singerlake.spark.option_values import absolute, checked, named_as_options, names, storage, whole
+from singerlake.spark.options import absolute, checked, named_as_options, names, storage, whole
 
 OPTIONAL = (
     "key_properties",

@@ -28,7 +28,7 @@ from singerlake.format.state.model import Run, StreamSchema
 from singerlake.lake import Lake
 from singerlake.settings import storage_settings
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
-from singerlake.spark.option_values import named_as_options
+from singerlake.spark.options import named_as_options
 from singerlake.spark.write.options import WriteOptions
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.port import Storage

@@ -31,7 +31,7 @@ from singerlake.tables.sql.plan import SqlPlan
 from singerlake.tables.sql.port import SqlEngine, without_spark
 from singerlake.tables.state.commit import Found, commit, load, load_to_replace, require_conditions
 from singerlake.tables.state.model import TableRun, TableState, source_of
-from singerlake.upkeep.scan.lines import schema_before
+from singerlake.upkeep.scan import schema_before
 from singerlake.work.engine import Engine
 
 logger = logging.getLogger(__name__)

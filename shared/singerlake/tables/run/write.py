@@ -22,11 +22,21 @@ from singerlake.tables.run.discard import Unpublished
 from singerlake.tables.run.plan import TablePlan, make_plan
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import Activation, TableFile
-from singerlake.tables.tasks.arrange import Arrange, Arranged, Region
 from singerlake.tables.tasks.duplicates import CountDuplicates, SortColumn, ValueRange
 from singerlake.tables.tasks.extract import Extract, Extracted
 from singerlake.tables.tasks.files import Place
-from singerlake.tables.tasks.replace import Find, Found, KeyRange, Replace, Replacement, Resolve, Resolved
+from singerlake.tables.tasks.rewrite import (
+    Arrange,
+    Arranged,
+    Find,
+    Found,
+    KeyRange,
+    Region,
+    Replace,
+    Replacement,
+    Resolve,
+    Resolved,
+)
 from singerlake.tables.tasks.sorted_run import SortedRun, sample
 from singerlake.work.batches import batches
 from singerlake.work.engine import Answer, Engine, Item, Task

@@ -15,8 +15,10 @@ from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.scratch.folder import local_folder
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Format, Formulas
-from singerlake.tables.formats.all import FORMATS, writer_of
+from singerlake.tables.formats.avro import Avro
+from singerlake.tables.formats.parquet import Parquet
 from singerlake.tables.formats.port import FileFormat
+from singerlake.tables.formats.text import Csv, JsonLines
 from singerlake.tables.rows.convert import DELETED, without_working
 from singerlake.tables.rows.order import rows_up_to, values_at
 from singerlake.tables.rows.partitions import PartitionColumn
@@ -27,6 +29,21 @@ from singerlake.tables.state.model import SideFile, TableFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+FORMATS: dict[Format, FileFormat] = {
+    Format.PARQUET: Parquet(),
+    Format.CSV: Csv(),
+    Format.JSONL: JsonLines(),
+    Format.AVRO: Avro(),
+    Format.DELTA: Parquet(),
+}
+_ESCAPED = Csv(escape=True)
+
+
+def writer_of(format: Format, formulas: Formulas) -> FileFormat:
+    """What writes the files of a table."""
+    return _ESCAPED if format is Format.CSV and formulas is Formulas.ESCAPE else FORMATS[format]
 
 
 class Opened(Protocol):

@@ -20,7 +20,10 @@ from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.commit_change import Commits, record_run
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.attached import (
+from singerlake.upkeep.erase.declared import as_declared, doubt
+from singerlake.upkeep.erase.find import FindMessages, Found, Sought, look_at_unfinished
+from singerlake.upkeep.erase.match import Meant, OfRun, Ready
+from singerlake.upkeep.erase.members import (
     LeftObject,
     RowsOf,
     added,
@@ -29,9 +32,6 @@ from singerlake.upkeep.erase.attached import (
     tally_of,
     unfinished_objects,
 )
-from singerlake.upkeep.erase.declared import as_declared, doubt
-from singerlake.upkeep.erase.find import FindMessages, Found, Sought, look_at_unfinished
-from singerlake.upkeep.erase.match import Meant, OfRun, Ready
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles, Rewritten
 from singerlake.upkeep.gc.apply import collect_now
 from singerlake.upkeep.result import FOR_PYTHON, NONE, UNSEEN, Finding, Progress, Tally

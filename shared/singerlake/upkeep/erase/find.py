@@ -14,12 +14,18 @@ from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.singer_file import inflate
 from singerlake.storage.port import Entry, Storage
-from singerlake.upkeep.erase.attached import LeftObject, RowsOf, attached_to, left_objects, unfinished_objects
 from singerlake.upkeep.erase.declared import as_declared
 from singerlake.upkeep.erase.match import Matcher, Meant, OfRun, Ready
-from singerlake.upkeep.erase.members import read_gzip_members
+from singerlake.upkeep.erase.members import (
+    LeftObject,
+    RowsOf,
+    attached_to,
+    left_objects,
+    read_gzip_members,
+    unfinished_objects,
+)
 from singerlake.upkeep.result import Finding
-from singerlake.upkeep.scan.scan import small_bodies
+from singerlake.upkeep.scan import small_bodies
 from singerlake.work.engine import Engine
 
 CHUNK_BYTES = 1 << 20

@@ -32,11 +32,10 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.scratch.folder import local_folder
 from singerlake.singer_file import MEMBER_BYTES, compress_member
 from singerlake.storage.port import Storage
-from singerlake.upkeep.erase.attached import RowsOf, rows_of
 from singerlake.upkeep.erase.match import Matcher, Matching
-from singerlake.upkeep.erase.members import message_numbers, read_gzip_members
+from singerlake.upkeep.erase.members import RowsOf, message_numbers, read_gzip_members, rows_of
 from singerlake.upkeep.result import Finding
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.join import FileHead, provenance_members, read_head
 
 _BEGINNING = 1 << 16

@@ -22,8 +22,7 @@ from singerlake.format.state.model import Manifest, Retired, SchemaVersion, Stre
 from singerlake.storage.port import Storage
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.upkeep.rebuild.choose import TornFile
-from singerlake.upkeep.rebuild.found_files import DistinctFiles, FoundFiles
-from singerlake.upkeep.rebuild.listed_files import FormerFiles, Listing
+from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, FoundFiles, Listing
 from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile
 from singerlake.upkeep.rebuild.survey import Survey, stream_objects, survey
 from singerlake.upkeep.result import UNSEEN, Finding, Progress

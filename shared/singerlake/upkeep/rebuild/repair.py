@@ -25,8 +25,7 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
 from singerlake.upkeep.rebuild.choose import TornFile, choose
-from singerlake.upkeep.rebuild.found_files import DistinctFiles
-from singerlake.upkeep.rebuild.listed_files import FormerFiles, Listing
+from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, Listing
 from singerlake.upkeep.rebuild.rebuild import Hashes, describe, other_bytes, place, rebuilt, timed
 from singerlake.upkeep.rebuild.scanned_file import ScannedFile
 from singerlake.upkeep.rebuild.survey import Survey

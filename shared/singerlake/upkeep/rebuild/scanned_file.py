@@ -14,8 +14,7 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.model import StreamSchema
-from singerlake.upkeep.scan.lines import HOLES
-from singerlake.upkeep.scan.scan import CUT, Bytes, ScanResult
+from singerlake.upkeep.scan import CUT, HOLES, Bytes, ScanResult
 
 
 class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -22,10 +22,10 @@ from singerlake.format.lines.messages import REFUSALS
 from singerlake.format.state.model import StreamSchema
 from singerlake.scratch.database import ScratchDatabase
 from singerlake.storage.port import Entry, Storage
-from singerlake.upkeep.rebuild.found_files import FoundFiles
+from singerlake.upkeep.rebuild.on_disk import FoundFiles
 from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile, identify
 from singerlake.upkeep.result import NONE, UNSEEN, Finding, Progress, Tally
-from singerlake.upkeep.scan.scan import scan, small_bodies
+from singerlake.upkeep.scan import scan, small_bodies
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.journal_file import JournalFile, open_file, stamp
 

@@ -21,7 +21,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 from singerlake.upkeep.rebuild.scanned_file import content_id
 from singerlake.upkeep.result import Finding
-from singerlake.upkeep.scan.scan import ScanResult, scan, small_bodies
+from singerlake.upkeep.scan import ScanResult, scan, small_bodies
 from singerlake.work.repeats import Repeats
 
 
