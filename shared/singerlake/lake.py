@@ -43,10 +43,10 @@ from singerlake.work.parallel import THREADS
 if TYPE_CHECKING:
     from singerlake.conditions import Condition
     from singerlake.tables.maintain.status import StatusResult
+    from singerlake.tables.project import ProjectedTable
     from singerlake.tables.read import LakeTable
     from singerlake.tables.run.one_table import TableRunner
-    from singerlake.tables.run.python_api import ProjectedTable
-    from singerlake.tables.sql.port import SqlEngine
+    from singerlake.tables.run.sql_engine import SqlEngine
     from singerlake.upkeep.drop import DropResult, DropRunResult
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
     from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
@@ -160,8 +160,8 @@ class Lake:
             >>> lake.table("users").to_arrow(columns=["name"]).read_all().to_pylist()
             [{'name': 'Ada'}, {'name': 'Grace'}]
         """
-        from singerlake.tables.run.python_api import declared_tables, project, raise_failed
-        from singerlake.tables.sql.port import KnowsSql
+        from singerlake.tables.project import declared_tables, project, raise_failed
+        from singerlake.tables.run.sql_engine import KnowsSql
 
         declared = declared_tables(file, every=all)
         streams = {tap: self.streams(tap) for tap in self.require().taps()}
@@ -194,7 +194,7 @@ class Lake:
         threads of this process. ``sql`` gives what runs the statements of tables; None: nothing does. ``storage`` is
         that of ``tables_storage`` where tables are to be written, and not only planned."""
         from singerlake.tables.run.one_table import TableRunner
-        from singerlake.tables.sql.port import without_spark
+        from singerlake.tables.run.sql_engine import without_spark
 
         return TableRunner(
             storage or self.storage,

@@ -7,7 +7,7 @@ from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.state.model import TableRun
 from singerlake.upkeep.drop import DropFailure, DropResult, DropRunResult, StreamDrop
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, LeftFile, UnownedFile
-from singerlake.upkeep.expire import ExpireResult
+from singerlake.upkeep.gc.expire import ExpireResult
 from singerlake.upkeep.gc.gc import BatchGcResult, GcResult, StreamGc
 from singerlake.upkeep.gc.segments import CollectedSegments
 from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams

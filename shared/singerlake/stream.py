@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from singerlake.lake import Lake
     from singerlake.stores.queued.settings import QueueSettings
     from singerlake.upkeep.erase.erase import EraseResult
-    from singerlake.upkeep.expire import ExpireResult
+    from singerlake.upkeep.gc.expire import ExpireResult
     from singerlake.upkeep.reports.schema_diff import DiffResult
     from singerlake.upkeep.result import Report
     from singerlake.work.engine import Engine
@@ -414,7 +414,7 @@ class LakeStream:
             >>> print(done.expired.files, "file expired; the stream begins at offset", done.floor)
             1 file expired; the stream begins at offset 1
         """
-        from singerlake.upkeep.expire import expire
+        from singerlake.upkeep.gc.expire import expire
 
         check_now(now, dry_run)
         self.lake.existing_stream(self.tap, self.name)

@@ -15,7 +15,7 @@ from singerlake.tables.declaration.model import Format, Formulas
 from singerlake.tables.delta.schema import type_of
 from singerlake.tables.formats.avro import ROW, record_of
 from singerlake.tables.rows.columns import type_named
-from singerlake.tables.rows.types import SIMPLE, from_json
+from singerlake.tables.state.types import SIMPLE, from_json
 from singerlake.tables.tasks.files import FORMATS, writer_of
 
 TEXT = (Path(__file__).parents[2] / "docs/reference/table-formats.md").read_text()

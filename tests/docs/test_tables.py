@@ -8,7 +8,7 @@ from pathlib import Path
 from singerlake.conditions import condition_of, parse_condition
 from singerlake.tables.declaration.model import Action, Format, Formulas, Keep, NullKeys
 from singerlake.tables.declaration.yaml_file import KEYS, read_file
-from singerlake.tables.rows.types import SIMPLE
+from singerlake.tables.state.types import SIMPLE
 from singerlake.tables.tasks.files import FORMATS
 from tests.docs.readme import blocks
 

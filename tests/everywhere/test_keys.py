@@ -17,8 +17,8 @@ from singerlake.site.facts.gather import gather
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.streams import everything, resolve
 from singerlake.tables.maintain.verify import verify_rows
-from singerlake.tables.run.many_tables import plan_tables
-from singerlake.upkeep.expire import Cut, expire_messages
+from singerlake.tables.project import plan_tables
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.everywhere.erasing import context_of, vacuum
 from tests.lakes import build_stream

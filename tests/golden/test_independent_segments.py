@@ -14,7 +14,7 @@ import pytest
 from singerlake.errors import CorruptObjectError
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.expire import Cut, expire_messages
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from singerlake.upkeep.verify.verify import verify_stream
 from tests.golden.independent.reader import Stream

@@ -99,7 +99,7 @@ def test_an_offset_behind_the_end_of_the_view_gives_nothing_and_no_error(
 
 
 def test_a_stream_of_which_all_expired_is_empty_as_it_is_without_a_view(lake: Lake, runs: list[str]) -> None:
-    from singerlake.upkeep.expire import Cut, expire_messages
+    from singerlake.upkeep.gc.expire import Cut, expire_messages
 
     expire_messages(context_of(lake, TAP, "items"), Cut(before=3), dry_run=False)
     assert viewed(lake, items={}, orders={})["items"]["skip_expired"] == "true"

@@ -31,12 +31,12 @@ from singerlake.tables.declaration.model import (
 )
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.read import LakeTable
-from singerlake.tables.rows.types import from_json, place
 from singerlake.tables.run import write as work_module
 from singerlake.tables.run.one_table import TableRunner
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import state_key, table_prefix
 from singerlake.tables.state.model import TableFile, TableState
+from singerlake.tables.state.types import from_json, place
 from singerlake.tables.tasks import sorted_run
 from tests.fakes import FakeClock, counting_ids
 from tests.lakes import build_stream

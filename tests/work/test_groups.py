@@ -18,9 +18,10 @@ from singerlake.errors import AccessDeniedError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.storage.port import Storage
-from singerlake.upkeep.rebuild.survey import SurveyTask, data_files
+from singerlake.upkeep.checks import VerifyTask
+from singerlake.upkeep.context import data_files
+from singerlake.upkeep.rebuild.survey import SurveyTask
 from singerlake.upkeep.result import Finding
-from singerlake.upkeep.verify.checks import VerifyTask
 from singerlake.work.batches import batches, consumed
 from singerlake.work.engine import Threads
 from singerlake.work.groups import grouped, waves

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from singerlake.arrow.schema.columns import Field, Struct, arrow_schema, empty_batch
 from singerlake.errors import UnknownNameError
 from singerlake.storage.port import Storage
-from singerlake.tables.rows.types import column_of, conformed
+from singerlake.tables.rows.conform import conformed
 from singerlake.tables.state.commit import load, published
 from singerlake.tables.state.keys import state_key, table_prefix
 from singerlake.tables.state.model import TableFile, TableState
+from singerlake.tables.state.types import column_of
 from singerlake.tables.tasks.files import read_rows
 
 if TYPE_CHECKING:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from singerlake.clock import Clock, IdSource
 from singerlake.errors import LostStateError
+from singerlake.format import layout
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.format.state.model import Manifest
-from singerlake.storage.port import Storage
+from singerlake.storage.port import Entry, Storage
 from singerlake.stores.history import stream_closed
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.shared_states import read_manifest
-from singerlake.upkeep.rebuild.survey import has_data_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +114,24 @@ class LakeContext(Protocol):
 def lake_id_for(lake: LakeContext, dry_run: bool) -> str:
     """The lake's id; what a dry run gives where there is none yet is no lake's."""
     return lake.known_lake_id() or lake.ids() if dry_run else lake.lake_id()
+
+
+def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
+    """Every object that lies where the data files of a stream lie, one after the other, as they are listed."""
+    prefix = layout.stream_prefix(tap, stream)
+    return (entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :]))
+
+
+def stream_objects(storage: Storage, tap: str, stream: str, *, start_after: str = "") -> Iterator[Entry]:
+    """Those, and the schemas that are kept beside them: all that a stream can be made from, of it what lies behind the
+    key ``start_after``."""
+    prefix = layout.stream_prefix(tap, stream)
+    for entry in storage.list(prefix, start_after=start_after):
+        path = entry.key[len(prefix) :]
+        if layout.is_data_file(path) or layout.is_kept_schema(path):
+            yield entry
+
+
+def has_data_files(storage: Storage, tap: str, stream: str) -> bool:
+    """Whether there is any."""
+    return any(True for _ in data_files(storage, tap, stream))

@@ -26,7 +26,7 @@ from singerlake.interpreter.turns import holding
 from singerlake.storage.conditional import replace_what_was_seen
 from singerlake.storage.port import Storage, Stored
 from singerlake.stores.publish import published
-from singerlake.upkeep.rebuild.survey import stream_objects
+from singerlake.upkeep.context import stream_objects
 from singerlake.upkeep.root_copy import copied_root, replace_root
 from singerlake.work.parallel import THREADS, in_parallel
 

@@ -33,8 +33,8 @@ from singerlake.stores.writing.uploads import Receipt, Upload
 from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.erase import erase_messages
-from singerlake.upkeep.expire import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_stream
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from singerlake.work.engine import Threads
 from tests.faults.support.haste import Haste, ShiftedClock

@@ -18,8 +18,8 @@ from singerlake.stores.writing.uploads import Receipt, Upload
 from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.erase import Erased
-from singerlake.upkeep.expire import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now, collect_stream
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from tests.simulation.jobs import GRACE, SLOW, Actor, CollectorJob, WriterJob
 from tests.simulation.stores.dropping import DropperJob
 from tests.simulation.stores.erasing import VALUES, EraserJob, RebuildingAuditor, see_bytes

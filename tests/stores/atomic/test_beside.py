@@ -23,7 +23,7 @@ from singerlake.stores.atomic.parts import Part
 from singerlake.upkeep.drop import drop_stream
 from singerlake.upkeep.erase.erase import erase_messages
 from singerlake.upkeep.erase.match import Meant, OfRun
-from singerlake.upkeep.expire import Cut, expire_messages
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from singerlake.upkeep.verify.verify import verify_stream
 from singerlake.work.engine import Threads

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from singerlake.tables.rows.order import between, rows_up_to, sorted_rows, values_at
-from singerlake.tables.rows.types import place
+from singerlake.tables.state.types import place
 from singerlake.tables.tasks.extract import touched_ranges
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {

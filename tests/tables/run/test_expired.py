@@ -20,8 +20,8 @@ from singerlake.tables.state.model import Source, TableState
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import TARGET_BYTES
 from singerlake.upkeep.erase.erase import erase_messages
-from singerlake.upkeep.expire import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from tests.lakes import build_stream

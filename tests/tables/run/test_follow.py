@@ -10,7 +10,7 @@ import pytest
 from singerlake.errors import SingerlakeError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.tables.declaration.streams import everything, resolve
-from singerlake.tables.run.many_tables import LONGEST_WAIT, Follower, Found, run_tables
+from singerlake.tables.project import LONGEST_WAIT, Follower, Found, run_tables
 from singerlake.tables.run.one_table import TableResult
 from tests.fakes import FakeClock
 from tests.lakes import build_stream

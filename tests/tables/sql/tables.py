@@ -8,7 +8,7 @@ from typing import Any
 from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Keep, TableDeclaration
 from singerlake.tables.declaration.streams import Declared, resolve
-from singerlake.tables.run.many_tables import run_tables
+from singerlake.tables.project import run_tables
 from singerlake.tables.run.one_table import TableResult
 from tests.lakes import build_stream
 from tests.tables.sql.engine import Ids

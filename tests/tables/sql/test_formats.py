@@ -16,8 +16,8 @@ from singerlake.tables.declaration.streams import Resolved
 from singerlake.tables.maintain.collect import collect_table
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.verify import verify_files, verify_log
+from singerlake.tables.project import run_tables
 from singerlake.tables.read import LakeTable
-from singerlake.tables.run.many_tables import run_tables
 from singerlake.tables.sql.write import WriteRows
 from singerlake.tables.state.commit import load
 from singerlake.tables.tasks.files import Place

@@ -16,7 +16,7 @@ from singerlake.tables.maintain.collect import collect_table
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.status import standing_of
 from singerlake.tables.maintain.verify import verify_files
-from singerlake.tables.run.many_tables import plan_tables, run_tables
+from singerlake.tables.project import plan_tables, run_tables
 from singerlake.tables.run.one_table import TableResult
 from singerlake.tables.state.commit import load
 from tests.tables.sql.engine import Ids

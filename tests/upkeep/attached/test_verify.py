@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.format.exact_json import encode
 from singerlake.format.state.transactions import Rebase
-from singerlake.upkeep.verify.checks import AttachedTask, attached_objects
+from singerlake.upkeep.checks import AttachedTask, attached_objects
 from singerlake.upkeep.verify.verify import Sample, VerifyOptions, open_journal
 from tests.storage.memory import Step
 from tests.stores.stores import KINDS, Place, make_place

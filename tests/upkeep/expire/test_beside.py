@@ -12,10 +12,10 @@ import pytest
 from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.model import Manifest
-from singerlake.upkeep import expire as expiring
 from singerlake.upkeep.drop import drop_stream
-from singerlake.upkeep.expire import Cut, Expired, expire_messages
+from singerlake.upkeep.gc import expire as expiring
 from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.gc.expire import Cut, Expired, expire_messages
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.format.state.test_fold import add as files_of
 from tests.format.state.test_fold import new_file

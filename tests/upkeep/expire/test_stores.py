@@ -13,8 +13,8 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.selection import first_offset, offset_left
 from singerlake.format.state.transactions import Close
 from singerlake.upkeep.drop import drop_stream
-from singerlake.upkeep.expire import Cut, Expired, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.gc.expire import Cut, Expired, expire_messages
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.stores.stores import KINDS, Place, make_place
 from tests.upkeep.expire.expiring import expire, messages, problems, published

@@ -18,8 +18,8 @@ from singerlake.upkeep.rebuild import on_disk as lists
 from singerlake.upkeep.rebuild.on_disk import FormerFiles, FoundFiles, Listing
 from singerlake.upkeep.rebuild.rebuild import rebuilt
 from singerlake.upkeep.rebuild.repair import Repair, plan_anew, plan_repair
-from singerlake.upkeep.rebuild.scanned_file import ScannedFile
 from singerlake.upkeep.rebuild.survey import Survey
+from singerlake.upkeep.scanned_file import ScannedFile
 from tests.upkeep.rebuild.sizes import keep_little
 from tests.upkeep.rebuild.test_found_files import IDS, found, sets_of_files
 

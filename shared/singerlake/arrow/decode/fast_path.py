@@ -25,9 +25,9 @@ from singerlake.arrow.schema.columns import (
     Text,
     Timestamp,
 )
-from singerlake.arrow.schema.known import Known, KnownArray, KnownObject
 from singerlake.arrow.schema.own import ENVELOPE, RECORD
 from singerlake.arrow.values.arrays import build, from_texts
+from singerlake.arrow.values.known import Known, KnownArray, KnownObject
 from singerlake.arrow.values.typed import is_plain_name, value_decoder
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import msgspec
 from singerlake.arrow.decode.as_written import NOT_STRICT, fit_texts, text_at
 from singerlake.arrow.decode.rows import Rows
 from singerlake.arrow.schema.columns import Field, Struct
-from singerlake.arrow.schema.known import KnownObject, undeclared, undeclared_in
 from singerlake.arrow.schema.own import ENVELOPE, METADATA
 from singerlake.arrow.values.attached import Files
+from singerlake.arrow.values.known import KnownObject, undeclared, undeclared_in
 from singerlake.arrow.values.typed import holds_raw
 from singerlake.arrow.values.values import Lost, MisfitError, fit, fit_record, parse, slot, text_of
 from singerlake.errors import BrokenFileError, ValueDoesNotFitError

@@ -18,8 +18,8 @@ from singerlake.arrow.plan.request import MessageKinds
 from singerlake.arrow.plan.snapshot import Pin, check_lineage, declared, looked_for, selected
 from singerlake.arrow.plan.splits import Split, pack, partition_bytes, runs
 from singerlake.arrow.schema.columns import Struct
-from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import FILES, METADATA, OFFSET, TIME
+from singerlake.arrow.values.known import KnownObject
 from singerlake.errors import SettingError
 from singerlake.format.state.files.totals import totals_of
 from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader

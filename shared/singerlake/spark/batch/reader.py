@@ -16,7 +16,7 @@ from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.plan.splits import Split
 from singerlake.arrow.scan import scan, warn_of_misfits
 from singerlake.arrow.schema.columns import Struct
-from singerlake.arrow.schema.known import KnownObject
+from singerlake.arrow.values.known import KnownObject
 from singerlake.errors import MissingFileError, NotALakeError
 from singerlake.format import layout
 from singerlake.spark.options import ReadOptions

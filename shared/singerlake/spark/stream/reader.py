@@ -17,8 +17,8 @@ from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, 
 from singerlake.arrow.plan.splits import pack, partition_bytes, runs
 from singerlake.arrow.schema.columns import Array, Column, Struct, Variant, merge
 from singerlake.arrow.schema.json_schema import columns_of
-from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import FILES
+from singerlake.arrow.values.known import KnownObject
 from singerlake.errors import MissingFileError, SettingError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark

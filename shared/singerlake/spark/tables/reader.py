@@ -16,7 +16,7 @@ from singerlake.spark.options import absolute, named_as_options, names, storage
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from singerlake.storage.port import Storage
 from singerlake.tables.read import LakeTable
-from singerlake.tables.rows.types import conformed
+from singerlake.tables.rows.conform import conformed
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile
 from singerlake.tables.tasks.files import read_rows

@@ -38,8 +38,8 @@ from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.tables.declaration.model import Format
 from singerlake.tables.declaration.statement import quoted
 from singerlake.tables.read import LakeTable
-from singerlake.tables.rows.types import conformed
-from singerlake.tables.sql.port import Find, RowsTask
+from singerlake.tables.rows.conform import conformed
+from singerlake.tables.run.sql_engine import Find, RowsTask
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile
 from singerlake.tables.tasks.files import read_rows

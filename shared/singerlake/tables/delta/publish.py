@@ -36,10 +36,10 @@ from singerlake.tables.delta.log import (
     shown_by,
 )
 from singerlake.tables.delta.schema import protocol_of, schema_string
-from singerlake.tables.rows.types import column_of
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import state_key, table_prefix
 from singerlake.tables.state.model import TableFile, TableState
+from singerlake.tables.state.types import column_of
 from singerlake.work.parallel import THREADS, in_parallel
 
 if TYPE_CHECKING:

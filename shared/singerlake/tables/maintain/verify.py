@@ -10,8 +10,8 @@ from singerlake.errors import BrokenFileError, CorruptObjectError, MissingFileEr
 from singerlake.storage.port import Storage
 from singerlake.tables.delta.log import log_prefix
 from singerlake.tables.delta.publish import disagreements, has_log
+from singerlake.tables.rows.conform import conformed
 from singerlake.tables.rows.order import differing
-from singerlake.tables.rows.types import conformed
 from singerlake.tables.run.one_table import TableRunner
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile, TableState

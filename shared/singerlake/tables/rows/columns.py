@@ -28,13 +28,13 @@ from singerlake.arrow.schema.columns import (
     merge_all,
     settle,
 )
-from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABLE_VERSION, TIME, VERSION
+from singerlake.arrow.values.known import KnownObject
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.tables.declaration.model import Deletions, Keep, TableDeclaration
 from singerlake.tables.rows.partitions import is_partition
-from singerlake.tables.rows.types import SIMPLE
+from singerlake.tables.state.types import SIMPLE
 
 if TYPE_CHECKING:
     import pyarrow as pa

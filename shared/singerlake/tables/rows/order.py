@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from singerlake.tables.rows.types import place
+from singerlake.tables.state.types import place
 
 if TYPE_CHECKING:
     import pyarrow as pa

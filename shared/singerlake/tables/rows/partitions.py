@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from singerlake.tables.declaration.model import NULL_PARTITION
+from singerlake.tables.state.types import PARTITION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PARTITION = "__partition_"
-"""What the names of partition values begin with, while rows are worked on and in the order of a table. A number
-follows."""
 _LENGTHS = {"year": 4, "month": 7, "day": 10, "hour": 13}
 
 

@@ -19,16 +19,15 @@ from singerlake.errors import (
 )
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
-from singerlake.tables.declaration.model import TableDeclaration
+from singerlake.tables.declaration.model import Format, TableDeclaration
 from singerlake.tables.declaration.stored import declaration_of, earlier_declarations
 from singerlake.tables.delta.publish import catch_up
 from singerlake.tables.rows.convert import Rescued
 from singerlake.tables.run.discard import discarded
-from singerlake.tables.run.plan import TablePlan, as_it_was, make_plan
+from singerlake.tables.run.plan import SqlPlan, TablePlan, as_it_was, make_plan
 from singerlake.tables.run.publish import Publication, first_state
+from singerlake.tables.run.sql_engine import SqlEngine, without_spark
 from singerlake.tables.run.write import TableAttempt
-from singerlake.tables.sql.plan import SqlPlan
-from singerlake.tables.sql.port import SqlEngine, without_spark
 from singerlake.tables.state.commit import Found, commit, load, load_to_replace, require_conditions
 from singerlake.tables.state.model import TableRun, TableState, source_of
 from singerlake.upkeep.scan import schema_before
@@ -88,7 +87,7 @@ class TableRunner:
             if plan.is_nothing:
                 return Outcome(plan, plan.state, None)
             if not begun:
-                require_conditions(self.storage, declaration.format)
+                require_conditions(self.storage, delta=declaration.format is Format.DELTA)
             if plan.base is None:
                 self.announce(declaration, again=begun)
                 begun = True

@@ -12,7 +12,6 @@ from singerlake.clock import Clock, parse_timestamp, timestamp
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Deletions, TableDeclaration
-from singerlake.tables.rows.types import words_of
 from singerlake.tables.run.discard import discarded
 from singerlake.tables.run.plan import WITHOUT_ROWS, TablePlan, make_plan
 from singerlake.tables.run.write import TableAttempt
@@ -31,6 +30,7 @@ from singerlake.tables.state.model import (
     TableRun,
     TableState,
 )
+from singerlake.tables.state.types import words_of
 
 REBASES = 20
 """Times that one run's files are published behind other writes before the work is done again."""

@@ -16,12 +16,12 @@ from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Action, Check, Keep, TableDeclaration
 from singerlake.tables.rows.columns import TableColumn
 from singerlake.tables.rows.convert import NULL_KEY, SHOWN, RowMaker, Seen, one_of
-from singerlake.tables.rows.types import place
-from singerlake.tables.rows.types import place as place_of
 from singerlake.tables.run.discard import Unpublished
 from singerlake.tables.run.plan import TablePlan, make_plan
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import Activation, TableFile
+from singerlake.tables.state.types import place
+from singerlake.tables.state.types import place as place_of
 from singerlake.tables.tasks.duplicates import CountDuplicates, SortColumn, ValueRange
 from singerlake.tables.tasks.extract import Extract, Extracted
 from singerlake.tables.tasks.files import Place

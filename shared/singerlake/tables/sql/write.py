@@ -17,16 +17,15 @@ from singerlake.tables.declaration.stored import changes
 from singerlake.tables.delta.schema import check_columns
 from singerlake.tables.rows.columns import WORKING, TableColumn, TableColumns, with_distinct_names
 from singerlake.tables.rows.conditions import holds
+from singerlake.tables.rows.conform import conformed
 from singerlake.tables.rows.convert import Seen
 from singerlake.tables.rows.order import sorted_rows
 from singerlake.tables.rows.partitions import is_partition, with_partitions
-from singerlake.tables.rows.types import conformed, words_of
 from singerlake.tables.run.discard import Unpublished
-from singerlake.tables.run.plan import check_uses, partitions_of
+from singerlake.tables.run.plan import SqlPlan, check_uses, partitions_of
 from singerlake.tables.run.publish import retired_files
+from singerlake.tables.run.sql_engine import Query
 from singerlake.tables.run.write import MOST_ROWS, REGION_MEMORY, UniqueColumns, check_unique, failed_checks, ranges_of
-from singerlake.tables.sql.plan import SqlPlan
-from singerlake.tables.sql.port import Query
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import (
     KEPT_RUNS,
@@ -38,6 +37,7 @@ from singerlake.tables.state.model import (
     TableRun,
     TableState,
 )
+from singerlake.tables.state.types import words_of
 from singerlake.tables.tasks.duplicates import ValueRange
 from singerlake.tables.tasks.files import Place, write_files
 from singerlake.tables.tasks.sorted_run import SortedRun, read_run, write_run

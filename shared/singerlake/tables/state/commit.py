@@ -25,9 +25,6 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.storage.port import Refused, Storage, Stored
-from singerlake.tables.declaration.model import Format
-from singerlake.tables.rows.partitions import PARTITION
-from singerlake.tables.rows.types import column_of, place
 from singerlake.tables.state.arbitrated import ArbitratedStorage
 from singerlake.tables.state.keys import (
     PUBLISHED,
@@ -39,6 +36,7 @@ from singerlake.tables.state.keys import (
     table_of,
 )
 from singerlake.tables.state.model import MEND, TableFile, TableState, from_json, nothing_of, to_json
+from singerlake.tables.state.types import PARTITION, column_of, place
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +138,10 @@ def _read(stored: Stored, table: str, key: str) -> TableState:
     return checked(state, key)
 
 
-def require_conditions(storage: Storage, format: str) -> None:
+def require_conditions(storage: Storage, *, delta: bool) -> None:
     """Raise ``ConditionNotSupportedError`` where storage was seen to ignore conditions, and no database arbitrates, or
-    cannot for a table of that format: two runs at once would lose rows there. Raises ``ConditionsUnprovenError``."""
+    it cannot, as for a table with a Delta log (``delta``): two runs at once would lose rows there. Raises
+    ``ConditionsUnprovenError``."""
     if storage.capabilities().conditional_put:
         return
     if not isinstance(storage, ArbitratedStorage):
@@ -152,7 +151,7 @@ def require_conditions(storage: Storage, format: str) -> None:
             "another storage; raw streams can stay where they are",
             lake_root=storage.url,
         )
-    if format == Format.DELTA:
+    if delta:
         raise ConditionNotSupportedError(
             "this storage does not honour conditional writes, and a Delta log needs them",
             hint="declare another format",

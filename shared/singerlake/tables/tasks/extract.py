@@ -19,10 +19,10 @@ from singerlake.tables.rows.convert import RowMaker, Seen, without_working
 from singerlake.tables.rows.deletions import in_force
 from singerlake.tables.rows.order import rows_up_to, sorted_rows
 from singerlake.tables.rows.partitions import with_partitions
-from singerlake.tables.rows.types import place
 from singerlake.tables.rows.winners import winners
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import Activation, TableFile
+from singerlake.tables.state.types import place
 from singerlake.tables.tasks.files import Place, write_files
 from singerlake.tables.tasks.sorted_run import SortedRun, write_run
 

@@ -22,10 +22,10 @@ from singerlake.tables.formats.text import Csv, JsonLines
 from singerlake.tables.rows.convert import DELETED, without_working
 from singerlake.tables.rows.order import rows_up_to, values_at
 from singerlake.tables.rows.partitions import PartitionColumn
-from singerlake.tables.rows.types import place as place_of
-from singerlake.tables.rows.types import to_json
 from singerlake.tables.state.keys import file_path, side_path, table_prefix
 from singerlake.tables.state.model import SideFile, TableFile
+from singerlake.tables.state.types import place as place_of
+from singerlake.tables.state.types import to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

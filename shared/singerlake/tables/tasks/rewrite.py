@@ -15,11 +15,11 @@ from singerlake.clock import random_id
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Keep
 from singerlake.tables.rows.columns import TableColumns
+from singerlake.tables.rows.conform import conformed
 from singerlake.tables.rows.convert import DELETED, HIDDEN, working_schema
 from singerlake.tables.rows.deletions import in_force, without_gone
 from singerlake.tables.rows.order import are_among, between, distinct, rows_up_to, sort_indices, sorted_rows
 from singerlake.tables.rows.partitions import with_partitions
-from singerlake.tables.rows.types import conformed
 from singerlake.tables.rows.winners import Settled, history, latest
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import Activation, TableFile

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from singerlake.scratch.folder import local_folder
 from singerlake.storage.port import Storage
 from singerlake.tables.rows.order import between, values_at
-from singerlake.tables.rows.types import place
+from singerlake.tables.state.types import place
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,9 +17,9 @@ from singerlake.storage.probe import storage_time
 from singerlake.stores.port import Trimmed
 from singerlake.upkeep.commit_change import record_run
 from singerlake.upkeep.context import LakeContext, StreamContext
-from singerlake.upkeep.expire import Cut, Expired, expire_messages
 from singerlake.upkeep.gc.apply import collect_stream
 from singerlake.upkeep.gc.batch_files import old_batches
+from singerlake.upkeep.gc.expire import Cut, Expired, expire_messages
 from singerlake.upkeep.gc.plan import attached_among
 from singerlake.upkeep.gc.segments import CollectedSegments, collect_segments
 from singerlake.upkeep.lock_files import remove_locks, stale_locks

@@ -18,8 +18,8 @@ import msgspec
 
 from singerlake.format import layout
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.upkeep.rebuild.scanned_file import ScannedFile, content_id
 from singerlake.upkeep.result import Finding
+from singerlake.upkeep.scanned_file import ScannedFile, content_id
 
 
 @dataclass(frozen=True, slots=True)

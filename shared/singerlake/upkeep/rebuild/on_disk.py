@@ -21,7 +21,7 @@ from singerlake.scratch.database import ScratchDatabase, to_raw, to_sortable, to
 from singerlake.stores.segments.on_disk import LocalSegments
 from singerlake.stores.segments.stored import SIZES
 from singerlake.upkeep.rebuild.choose import ChosenFiles, choose, distinct
-from singerlake.upkeep.rebuild.scanned_file import ScannedFile
+from singerlake.upkeep.scanned_file import ScannedFile
 
 _TABLES = (
     """CREATE TABLE files (number INTEGER PRIMARY KEY, path BLOB, id BLOB, late INTEGER, created BLOB, run BLOB,

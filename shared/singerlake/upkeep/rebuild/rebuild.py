@@ -21,11 +21,12 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest, Retired, SchemaVersion, StreamSchema
 from singerlake.storage.port import Storage
 from singerlake.stores.atomic.decisions import Decisions
+from singerlake.upkeep.context import stream_objects
 from singerlake.upkeep.rebuild.choose import TornFile
 from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, FoundFiles, Listing
-from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile
-from singerlake.upkeep.rebuild.survey import Survey, stream_objects, survey
+from singerlake.upkeep.rebuild.survey import Survey, survey
 from singerlake.upkeep.result import UNSEEN, Finding, Progress
+from singerlake.upkeep.scanned_file import FileFacts, ScannedFile
 from singerlake.work.engine import Engine
 
 

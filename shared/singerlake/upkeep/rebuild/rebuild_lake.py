@@ -35,23 +35,16 @@ from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded, ManifestStore, Pending
 from singerlake.stores.publish import mend_published, published
 from singerlake.upkeep.commit_change import record_run
-from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for
+from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for, stream_objects
 from singerlake.upkeep.erase.match import Matches
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles
 from singerlake.upkeep.rebuild.caches import rebuild_catalogue, rebuild_root
 from singerlake.upkeep.rebuild.choose import TornFile
 from singerlake.upkeep.rebuild.rebuild import Hashes, place, without_uncommitted
 from singerlake.upkeep.rebuild.repair import KindTotals, Repair, plan_anew, plan_repair
-from singerlake.upkeep.rebuild.scanned_file import ScannedFile
-from singerlake.upkeep.rebuild.survey import (
-    Survey,
-    SurveyJournal,
-    SurveyTask,
-    open_survey_journal,
-    stream_objects,
-    survey,
-)
+from singerlake.upkeep.rebuild.survey import Survey, SurveyJournal, SurveyTask, open_survey_journal, survey
 from singerlake.upkeep.result import FOR_PYTHON, NONE, UNSEEN, Finding, Progress, Report, Tally, reporting
+from singerlake.upkeep.scanned_file import ScannedFile
 from singerlake.work.batches import consumed
 from singerlake.work.engine import Engine
 

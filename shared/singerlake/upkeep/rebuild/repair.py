@@ -24,13 +24,13 @@ from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
+from singerlake.upkeep.checks import check_state, is_of
 from singerlake.upkeep.rebuild.choose import TornFile, choose
 from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, Listing
 from singerlake.upkeep.rebuild.rebuild import Hashes, describe, other_bytes, place, rebuilt, timed
-from singerlake.upkeep.rebuild.scanned_file import ScannedFile
 from singerlake.upkeep.rebuild.survey import Survey
 from singerlake.upkeep.result import NONE, Finding, Tally
-from singerlake.upkeep.verify.checks import check_state, is_of
+from singerlake.upkeep.scanned_file import ScannedFile
 
 KINDS = ("added", "dropped", "moved", "mended")
 _NAMED = 5

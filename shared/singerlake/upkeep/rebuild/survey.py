@@ -23,9 +23,9 @@ from singerlake.format.state.model import StreamSchema
 from singerlake.scratch.database import ScratchDatabase
 from singerlake.storage.port import Entry, Storage
 from singerlake.upkeep.rebuild.on_disk import FoundFiles
-from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile, identify
 from singerlake.upkeep.result import NONE, UNSEEN, Finding, Progress, Tally
 from singerlake.upkeep.scan import scan, small_bodies
+from singerlake.upkeep.scanned_file import FileFacts, ScannedFile, identify
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.journal_file import JournalFile, open_file, stamp
 
@@ -46,22 +46,6 @@ class Survey:
     kept: tuple[KeptSchema, ...] = ()
 
 
-def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
-    """Every object that lies where the data files of a stream lie, one after the other, as they are listed."""
-    prefix = layout.stream_prefix(tap, stream)
-    return (entry for entry in storage.list(prefix) if layout.is_data_file(entry.key[len(prefix) :]))
-
-
-def stream_objects(storage: Storage, tap: str, stream: str, *, start_after: str = "") -> Iterator[Entry]:
-    """Those, and the schemas that are kept beside them: all that a stream can be made from, of it what lies behind the
-    key ``start_after``."""
-    prefix = layout.stream_prefix(tap, stream)
-    for entry in storage.list(prefix, start_after=start_after):
-        path = entry.key[len(prefix) :]
-        if layout.is_data_file(path) or layout.is_kept_schema(path):
-            yield entry
-
-
 def read_kept(storage: Storage, entry: Entry, tap: str, stream: str) -> KeptSchema | Finding | None:
     """A schema that is kept in a stream's folder, or why it is none of this stream's; None where it is gone."""
     stored = storage.get(entry.key)
@@ -74,11 +58,6 @@ def read_kept(storage: Storage, entry: Entry, tap: str, stream: str) -> KeptSche
     if (kept.tap, kept.stream) != (tap, stream):
         return Finding("misplaced", entry.key, f"is of stream {kept.stream!r} of tap {kept.tap!r}; left out")
     return kept
-
-
-def has_data_files(storage: Storage, tap: str, stream: str) -> bool:
-    """Whether there is any."""
-    return any(True for _ in data_files(storage, tap, stream))
 
 
 def survey(

@@ -26,8 +26,8 @@ from singerlake.format.state.attached_objects import rows_in_a_row
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.singer_file import Readable, first_line
 from singerlake.storage.port import Part
-from singerlake.upkeep.rebuild.scanned_file import is_by_content
 from singerlake.upkeep.result import Tally, tally
+from singerlake.upkeep.scanned_file import is_by_content
 
 _READ = 1 << 18
 _LISTS = ("replaces", "through", "erased")

@@ -29,10 +29,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.scratch.listed_paths import ListedPaths
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.upkeep.rebuild.survey import data_files, read_kept, stream_objects
-from singerlake.upkeep.result import NONE, UNSEEN, Finding, Kind, Progress, Tally, tally
-from singerlake.upkeep.root_copy import root_findings
-from singerlake.upkeep.verify.checks import (
+from singerlake.upkeep.checks import (
     AttachedObject,
     AttachedTask,
     VerifyTask,
@@ -42,6 +39,10 @@ from singerlake.upkeep.verify.checks import (
     missing,
     of_other_size,
 )
+from singerlake.upkeep.context import data_files, stream_objects
+from singerlake.upkeep.rebuild.survey import read_kept
+from singerlake.upkeep.result import NONE, UNSEEN, Finding, Kind, Progress, Tally, tally
+from singerlake.upkeep.root_copy import root_findings
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, open_file, said_of, stamp
 

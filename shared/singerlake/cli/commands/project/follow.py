@@ -15,7 +15,7 @@ from singerlake.cli.durations import duration
 from singerlake.cli.output import counted, say, say_json_line, shown
 from singerlake.errors import SingerlakeError, UnexpectedError
 from singerlake.tables.declaration.streams import Resolved
-from singerlake.tables.run.many_tables import Follower
+from singerlake.tables.project import Follower
 from singerlake.tables.run.one_table import TableResult
 
 _EVERY = "10s"

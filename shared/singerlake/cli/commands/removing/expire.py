@@ -11,7 +11,7 @@ from singerlake.cli.options import json_option, quiet_option, with_lake
 from singerlake.cli.output import UNTIL_COLLECTED, counted, files, first_of, json_of, say, say_findings, say_json, shown
 from singerlake.cli.retention import retention_options
 from singerlake.lake import Lake
-from singerlake.upkeep.expire import ExpireResult
+from singerlake.upkeep.gc.expire import ExpireResult
 from singerlake.upkeep.result import Tally
 
 

@@ -1,23 +1,26 @@
-"""Many tables of one run: planned side by side, made one after the other. A table that fails stops no other."""
+"""A run of many tables: planned side by side, made one after the other, once or again and again, and what callers in
+Python get of it. A table that fails stops no other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import NoReturn
 
 from singerlake.clock import Clock
-from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.errors import SettingError, SingerlakeError, expected_errors
 from singerlake.format.state.selection import schema_in_force
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import TableDeclaration
-from singerlake.tables.declaration.streams import Resolved, Unresolved
-from singerlake.tables.run.one_table import Outcome, TableResult, TableRunner
-from singerlake.tables.run.plan import TablePlan, make_plan
-from singerlake.tables.sql.plan import SqlPlan
+from singerlake.tables.declaration.streams import Declared, Resolved, Streams, Unresolved, chosen, everything, resolve
+from singerlake.tables.run.one_table import Outcome, TableResult, TableRunner, TableStatus
+from singerlake.tables.run.plan import SqlPlan, TablePlan, make_plan
 from singerlake.tables.sql.run import SqlTables
+from singerlake.tables.state.commit import sources
 from singerlake.work.engine import Answer, Item, Task
 from singerlake.work.parallel import THREADS, in_parallel
 
@@ -219,3 +222,84 @@ class Follower:
             else:
                 retries.forget(None)
                 return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectedTable:
+    """What a run did for one table. ``rows``, ``files`` and ``bytes`` are those of the table after it, None where there
+    is none yet. ``records`` were read; by them ``inserted`` rows are new, ``updated`` ones changed and ``deleted`` ones
+    gone; ``rescued`` rows have values that did not fit. ``checks`` counts rows that a check does not hold for.
+    ``error`` is there where ``status`` is ``failed``."""
+
+    name: str
+    tap: str
+    stream: str
+    status: TableStatus
+    rows: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    records: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    rescued: int = 0
+    checks: Mapping[str, int] = field(default_factory=dict)
+    error: SingerlakeError | None = field(default=None, compare=False)
+
+
+def declared_tables(file: str | Path | None, *, every: bool) -> tuple[Declared, ...]:
+    """What ``file`` declares, or ``every`` stream without a file. Raises ``SettingError``, also without pyarrow or
+    pyyaml."""
+    if (file is None) != every:
+        raise SettingError("tables are declared by a file or by all=True", hint="give one of them")
+    if importlib.util.find_spec("pyarrow") is None:
+        raise SettingError("tables need pyarrow", hint="run: pip install 'singerlake[tables]'")
+    if file is None:
+        return (everything(),)
+    from singerlake.tables.declaration.yaml_file import read_file
+
+    return read_file(Path(file), None).tables
+
+
+def project(
+    runner: TableRunner,
+    declared: Sequence[Declared],
+    streams: Streams,
+    names: Sequence[str],
+    *,
+    full_refresh: bool = False,
+    together: bool = False,
+) -> list[ProjectedTable]:
+    """Run the tables that ``names`` means, all where it is empty. Raises ``UnknownNameError``."""
+    tables, failed = chosen(*resolve(declared, streams, sources(runner.storage)), names)
+    wrong = [TableResult(each.declaration, None, error=each.error) for each in failed]
+    made = run_tables(runner, tables, full_refresh=full_refresh, together=together)
+    return [_projected(each) for each in (*wrong, *made)]
+
+
+def raise_failed(tables: Sequence[ProjectedTable]) -> None:
+    """Raise the error of the first table that failed, with a note on each other."""
+    errors = [(each.name, each.error) for each in tables if each.error is not None]
+    if not errors:
+        return
+    (_, first), *others = errors
+    for name, error in others:
+        first.add_note(f"table {name!r} failed too ({error.kind}): {error}")
+    raise first
+
+
+def _projected(result: TableResult) -> ProjectedTable:
+    declaration, outcome = result.declaration, result.outcome
+    run, state = (outcome.run, outcome.state) if outcome is not None else (None, None)
+    counts = ("records", "inserted", "updated", "deleted", "rescued", "checks")
+    return ProjectedTable(
+        name=declaration.name,
+        tap=declaration.tap,
+        stream=declaration.stream,
+        status=result.status,
+        rows=None if state is None else state.rows,
+        files=None if state is None else len(state.files),
+        bytes=None if state is None else state.bytes,
+        **({name: getattr(run, name) for name in counts} if run is not None else {}),
+        error=result.error,
+    )

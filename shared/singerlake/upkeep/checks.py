@@ -19,9 +19,9 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.segment import is_described
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
-from singerlake.upkeep.rebuild.scanned_file import content_id
 from singerlake.upkeep.result import Finding
 from singerlake.upkeep.scan import ScanResult, scan, small_bodies
+from singerlake.upkeep.scanned_file import content_id
 from singerlake.work.repeats import Repeats
 
 
