@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from singerlake.arrow import scan
-from singerlake.arrow.plan.splits import Split, runs
+from singerlake.arrow.plan.splits import Split, splits
 from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.format.state.files.data_file import DataFile
@@ -48,7 +48,7 @@ def runs_of(
 ) -> Iterator[Split]:
     """What a reader goes by, in runs of about this size, whatever ``target`` it asks for."""
     del target
-    return runs(files, first, stop, size, attached=attached)
+    return splits(files, first, stop, size, attached=attached)
 
 
 def every_reader_agrees(stream: LakeStream, root: Path, wanted: dict[int, bytes]) -> None:

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
-from singerlake.arrow.plan.splits import Split, runs
+from singerlake.arrow.plan.splits import Split, splits
 from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
@@ -232,7 +232,7 @@ def by_runs_of_members(stream: LakeStream) -> list[int]:
         files: Sequence[DataFile], first: int, stop: int, target: int, *, attached: bool = False
     ) -> Iterator[Split]:
         del target
-        return runs(files, first, stop, 1, attached=attached)
+        return splits(files, first, stop, 1, attached=attached)
 
     with patch("singerlake.arrow.scan.runs", smallest):
         return numbers(stream.to_arrow())

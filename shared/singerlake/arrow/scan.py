@@ -12,7 +12,7 @@ from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.request import Request
 from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, projected, selected
-from singerlake.arrow.plan.splits import Split, runs
+from singerlake.arrow.plan.splits import Split, splits
 from singerlake.arrow.schema.columns import arrow_schema, empty_batch
 from singerlake.arrow.schema.own import FILES
 from singerlake.arrow.values.attached import files_by_offset
@@ -158,7 +158,7 @@ def open_reader(storage: Storage, manifest: Manifest, request: Request) -> pa.Re
     known = looked_for(columns, there, request, chosen=request.columns is not None)
     decoder = BatchDecoder(columns, schema, request, known)
     attached = request.files and columns.get(FILES) is not None
-    wanted = list(runs(files, pinned.first, pinned.stop, sys.maxsize, attached=attached))
+    wanted = list(splits(files, pinned.first, pinned.stop, sys.maxsize, attached=attached))
 
     def batches() -> Iterator[pa.RecordBatch]:
         found = scan(storage, layout.stream_prefix(manifest.tap, manifest.stream), wanted, decoder)

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 from singerlake.attached.media_types import UNKNOWN, media_type_in, media_type_of_name
 from singerlake.attached.sources.locations import CORRECT
-from singerlake.attached.sources.source import Deadline, Opener, Source, changed
+from singerlake.attached.sources.source import Deadline, OpenedFile, Opener, changed
 from singerlake.clock import Backoff, Clock
 from singerlake.errors import UnreadableSourceError
 from singerlake.singer_file import spool_error
@@ -70,7 +70,7 @@ class Fetcher:
 
 
 def read_whole(
-    source: Source, deadline: Deadline, spool: Callable[[], Path], *, in_memory: int, most: int = sys.maxsize
+    source: OpenedFile, deadline: Deadline, spool: Callable[[], Path], *, in_memory: int, most: int = sys.maxsize
 ) -> Fetched:
     """The bytes of an opened file, at most ``most``; more than ``in_memory`` grow at a path that ``spool`` gives.
     Raises as ``Fetcher.fetch``, and what the source raises."""
@@ -100,7 +100,7 @@ def read_whole(
 class _Reading:
     """The bytes of a source, counted and summed up as they pass."""
 
-    def __init__(self, source: Source, most: int, deadline: Deadline) -> None:
+    def __init__(self, source: OpenedFile, most: int, deadline: Deadline) -> None:
         self._source = source
         self._most = most
         self._deadline = deadline

@@ -16,7 +16,7 @@ from singerlake.attached.fetch import Fetched, read_whole
 from singerlake.attached.keep import Keeper
 from singerlake.attached.members import attached_members
 from singerlake.attached.sources.local import FileStream
-from singerlake.attached.sources.source import Deadline, Source
+from singerlake.attached.sources.source import Deadline, OpenedFile
 from singerlake.clock import IdSource, timestamp
 from singerlake.errors import (
     AccessDeniedError,
@@ -218,7 +218,7 @@ class Putter:
         deadline = Deadline(self.keeper.clock, float("inf"))
         try:
             with closing(_opened(file)) as stream:
-                source = Source(stream, os.fstat(stream.fileno()).st_size, file.name)
+                source = OpenedFile(stream, os.fstat(stream.fileno()).st_size, file.name)
                 fetched = read_whole(source, deadline, lambda: self.folder / self.ids(), in_memory=IN_MEMORY)
                 return fetched, stream.modified
         except UnreadableSourceError as error:

@@ -149,7 +149,7 @@ class _Here:
 LONGEST_WAIT = 300.0
 """Seconds until a table that keeps failing is tried again, at most, if looks are not further apart."""
 
-Found = tuple[list[Resolved], list[Unresolved]]
+Looked = tuple[list[Resolved], list[Unresolved]]
 
 
 @dataclass
@@ -182,13 +182,13 @@ class Follower:
     ``told`` is told of each table that was made, and of each that failed with the seconds until it is tried again;
     ``told_look`` of a look that failed."""
 
-    look: Callable[[], Found]
+    look: Callable[[], Looked]
     run: Callable[[list[Resolved]], Iterable[TableResult]]
     told: Callable[[TableResult, float | None], None]
     told_look: Callable[[SingerlakeError, float], None]
     clock: Clock
 
-    def follow(self, found: Found, every: float) -> NoReturn:
+    def follow(self, found: Looked, every: float) -> NoReturn:
         """Run what a first look ``found``, then look every so many seconds, and run the tables whose streams have
         something new. An error of one table stops no other, and neither ends this. Raises what ``told`` does."""
         retries = Retries(every, self.clock)
@@ -196,7 +196,7 @@ class Follower:
             self._run(found, retries)
             found = self._next(retries)
 
-    def _run(self, found: Found, retries: Retries) -> None:
+    def _run(self, found: Looked, retries: Retries) -> None:
         tables, failed = found
         due = [each for each in tables if retries.is_due(each.declaration.name)]
         wrong = [each for each in failed if retries.is_due(each.declaration.name)]
@@ -210,7 +210,7 @@ class Follower:
             if result.status == "made":
                 self.told(result, None)
 
-    def _next(self, retries: Retries) -> Found:
+    def _next(self, retries: Retries) -> Looked:
         while True:
             self.clock.sleep(retries.every)
             if not retries.is_due(None):

@@ -25,7 +25,7 @@ from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.join import (
     Differs,
     FileHead,
-    Join,
+    JoinedFile,
     alike,
     checked,
     join,
@@ -69,7 +69,9 @@ def original(number: int, messages: int = 3, schema: bytes | None = None) -> byt
     return file_bytes([half[:1], half[1:]], extra=header(number), schema=schema)
 
 
-def made_of(*bodies: bytes, numbers: tuple[int, ...] = (), id: str = "new", **times: object) -> tuple[Join, bytes]:
+def made_of(
+    *bodies: bytes, numbers: tuple[int, ...] = (), id: str = "new", **times: object
+) -> tuple[JoinedFile, bytes]:
     """The join of some files, and the bytes that it comes to."""
     offset, heads = 7, []
     for number, body in zip(numbers or range(1, len(bodies) + 1), bodies, strict=True):

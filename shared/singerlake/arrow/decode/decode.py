@@ -42,10 +42,10 @@ def rescued_text(lost: Mapping[int, Iterable[Lost]], rows: int, arrow: pa.DataTy
 
     if not lost:
         return pa.nulls(rows, arrow)
-    return pa.array([as_json(lost[row]) if row in lost else None for row in range(rows)], arrow)
+    return pa.array([rescued_json(lost[row]) if row in lost else None for row in range(rows)], arrow)
 
 
-def as_json(lost: Iterable[Lost]) -> str:
+def rescued_json(lost: Iterable[Lost]) -> str:
     """One JSON object of the record's shape, the values as they were written: ``{"address":{"zip":12}}``. In an
     array the elements keep their places, up to the last one that is kept: ``{"items":[null,{"more":1}]}``."""
     tree: dict[str | int, Any] = {}

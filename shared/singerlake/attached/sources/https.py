@@ -16,7 +16,7 @@ from typing import Any
 
 from singerlake.attached.media_types import media_type_in
 from singerlake.attached.sources.locations import CORRECT, Allowed, WebFile, redirected
-from singerlake.attached.sources.source import Deadline, Source
+from singerlake.attached.sources.source import Deadline, OpenedFile
 from singerlake.errors import UnreadableSourceError
 
 _CONNECT_SECONDS = 10.0
@@ -229,7 +229,7 @@ class WebFiles:
         self._lock = threading.Lock()
         self._idle: dict[tuple[str, int], list[Connection]] = {}
 
-    def open(self, location: WebFile, deadline: Deadline) -> Source:
+    def open(self, location: WebFile, deadline: Deadline) -> OpenedFile:
         """Ask for a file, and give its body as it comes. Raises ``UnreadableSourceError``, and ``CancelledError``."""
         asked = location
         for _ in range(REDIRECTS + 1):
@@ -252,7 +252,7 @@ class WebFiles:
         # As http.client understands it, since that is where the body ends.
         size = response.length
         body = _Body(response, connection, size, lambda: self._keep(asked, connection))
-        return Source(body, size, location.name, _media_type(response))
+        return OpenedFile(body, size, location.name, _media_type(response))
 
     def close(self) -> None:
         """Close what is kept for the next file."""

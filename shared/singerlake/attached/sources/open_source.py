@@ -10,12 +10,12 @@ from typing import BinaryIO
 from singerlake.attached.sources.https import WebFiles
 from singerlake.attached.sources.local import LocalFiles
 from singerlake.attached.sources.locations import CORRECT, Allowed, CloudObject, LocalFile, parse_location
-from singerlake.attached.sources.source import Deadline, Source, changed
+from singerlake.attached.sources.source import Deadline, OpenedFile, changed
 from singerlake.errors import CorruptObjectError, SettingError, SingerlakeError, UnreadableSourceError
 from singerlake.storage.port import Entry, Storage
 
 
-class Sources:
+class FileSources:
     """All places that ``allowed`` lists. ``open_storage`` opens the buckets among them, an object of at most ``small``
     bytes is read in one request. ``web`` reads URLs. Safe to share between threads. Raises ``SettingError`` where a
     place cannot be read from here."""
@@ -28,7 +28,7 @@ class Sources:
         for place in allowed.clouds:
             self._cloud.bucket(place.root)
 
-    def open(self, text: str, deadline: Deadline) -> Source:
+    def open(self, text: str, deadline: Deadline) -> OpenedFile:
         """Open the file that ``text`` names, if that is allowed. Raises ``UnreadableSourceError``, and
         ``CancelledError`` as ``deadline`` does."""
         deadline.left()
@@ -75,18 +75,18 @@ class CloudObjects:
                     raise
             return self._buckets[root]
 
-    def open(self, location: CloudObject) -> Source:
+    def open(self, location: CloudObject) -> OpenedFile:
         """Open an object. Raises ``UnreadableSourceError``."""
         try:
             storage = self.bucket(location.root)
             beginning = storage.beginning(location.key, self._small)
             if len(beginning.data) == beginning.size:
-                return Source(io.BytesIO(beginning.data), beginning.size, location.name)
+                return OpenedFile(io.BytesIO(beginning.data), beginning.size, location.name)
             there = storage.head(location.key)
             stream = storage.open(location.key)
         except SingerlakeError as error:
             raise _unreadable(error) from error
-        return Source(_Stream(stream, storage, location.key, there), beginning.size, location.name)
+        return OpenedFile(_Stream(stream, storage, location.key, there), beginning.size, location.name)
 
 
 class _Stream:

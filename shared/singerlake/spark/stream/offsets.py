@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.arrow.plan.splits import runs
+from singerlake.arrow.plan.splits import splits
 from singerlake.errors import LineageChangedError, LostBookmarkError, SettingError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.files.data_file import DataFile
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 _REMEMBERED = 16
 
 
-def to_json(bookmark: Bookmark) -> dict[str, Any]:
+def to_spark(bookmark: Bookmark) -> dict[str, Any]:
     """A bookmark as Spark keeps it. It compares texts, so the order of keys never changes."""
     return {
         "lineage": bookmark.lineage,
@@ -33,7 +33,7 @@ def to_json(bookmark: Bookmark) -> dict[str, Any]:
     }
 
 
-def from_json(given: Any) -> Bookmark:
+def from_spark(given: Any) -> Bookmark:
     """The bookmark that a checkpoint holds. Raises ``LostBookmarkError`` where it is none."""
     try:
         bookmark = msgspec.convert(given, Bookmark)
@@ -175,7 +175,7 @@ def _affordable(file: DataFile, first: int, stop: int, budget: int) -> tuple[int
     """How far into [first, stop) of a file ``budget`` raw bytes reach, and what that costs. Whole members as long as
     they do, since the rest of a member is decompressed twice; a part of the first one where it alone is too large."""
     end, cost = first, 0
-    for run in runs((file,), first, stop, 1):
+    for run in splits((file,), first, stop, 1):
         price = -(-run.raw_bytes * (run.stop - run.first) // run.messages)
         if cost + price > budget:
             if end == first:

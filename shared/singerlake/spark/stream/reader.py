@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, selected
-from singerlake.arrow.plan.splits import pack, partition_bytes, runs
+from singerlake.arrow.plan.splits import pack, partition_bytes, splits
 from singerlake.arrow.schema.columns import Array, Column, Struct, Variant, merge
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.arrow.schema.own import FILES
@@ -29,11 +29,11 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import offset_left, schema_of
 from singerlake.humanize import shown
 from singerlake.newest import StateReader
-from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
+from singerlake.spark.batch.reader import SingerlakeReader, SplitsPartition
 from singerlake.spark.lake import open_stream
 from singerlake.spark.options import Limits, ReadOptions
 from singerlake.spark.spark_types import requested
-from singerlake.spark.stream.offsets import Positions, admitted, bookmark_at, from_json, to_json
+from singerlake.spark.stream.offsets import Positions, admitted, bookmark_at, from_spark, to_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +130,7 @@ class StreamPartition(InputPartition):
     """The work of one task of a batch. ``columns`` are what the query settled on when it started, ``known`` what its
     files declare: the tasks' copy of the reader is made apart from the one that plans."""
 
-    work: RunsPartition
+    work: SplitsPartition
     columns: Struct
     known: KnownObject | None
 
@@ -195,7 +195,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         check_lineage(state, request)
         if request.from_offset is not None:
             offset_left(state, request.from_offset, skip_expired=request.skip_expired)
-        return to_json(bookmark_at(state, source.first))
+        return to_spark(bookmark_at(state, source.first))
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """Where the next batch ends: ``start`` itself where nothing is new. Before pyspark 4.2 Spark gives no arguments
@@ -203,18 +203,18 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         state, source = self._look()
         stop = state.next_offset
         if self._target is not None:
-            if start is not None and source.positions.reached(state, from_json(start), self._target):
+            if start is not None and source.positions.reached(state, from_spark(start), self._target):
                 # What came later, and may have expired unread, is for the next query.
                 return start
             stop = min(stop, source.positions.offset(state, self._target))
         if start is None:
-            return to_json(self._same_or_new(state, source, stop))
-        first = source.positions.offset(state, from_json(start))
+            return to_spark(self._same_or_new(state, source, stop))
+        first = source.positions.offset(state, from_spark(start))
         if first >= stop:
             return start
         limits = limits_under(limit, self._options.limits)
         end = admitted(self._files(state, first, stop), first, stop, limits) if limits else stop
-        return to_json(bookmark_at(state, end))
+        return to_spark(bookmark_at(state, end))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """One of the limits given as options; ``latestOffset`` keeps them all."""
@@ -222,7 +222,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The end of the stream as it was last seen, for Spark's progress reports."""
-        return None if self._newest is None else to_json(bookmark_at(self._newest, self._newest.next_offset))
+        return None if self._newest is None else to_spark(bookmark_at(self._newest, self._newest.next_offset))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Make the end of the stream as it is now the end of the query."""
@@ -233,7 +233,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """The tasks of the batch [start, end), which may be one of long ago. Raises ``LostBookmarkError``,
         ``LineageChangedError``, and for a user's schema ``UnknownNameError`` and ``SettingError``."""
         state, source = self._look()
-        first, stop = source.positions.between(state, from_json(start), from_json(end))
+        first, stop = source.positions.between(state, from_spark(start), from_spark(end))
         files = list(self._files(state, first, stop))
         if not files:
             return []
@@ -244,8 +244,8 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         target = partition_bytes(files, first, stop, self._options.request)
         attached = self._options.request.files and columns.get(FILES) is not None
         return [
-            StreamPartition(RunsPartition(part), columns, known)
-            for part in pack(runs(files, first, stop, target, attached=attached), target)
+            StreamPartition(SplitsPartition(part), columns, known)
+            for part in pack(splits(files, first, stop, target, attached=attached), target)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

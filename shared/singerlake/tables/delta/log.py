@@ -197,7 +197,7 @@ def _newest(storage: Storage, table: str) -> Listing:
     version = 0
     if hint is not None:
         # It is a hint alone: where it cannot be read, the whole log is listed.
-        said = _json(hint.body)
+        said = _parsed(hint.body)
         version = said["version"] if isinstance(said, dict) and isinstance(said.get("version"), int) else 0
     if version > 0:
         listing = listed(storage.list(log_prefix(table), start_after=f"{log_prefix(table)}{version:020d}"))
@@ -211,13 +211,13 @@ def _commit(storage: Storage, key: str) -> list[Action] | None:
     stored = storage.get(key)
     if stored is None:
         return None
-    actions = [_json(line) for line in stored.body.splitlines() if line.strip()]
+    actions = [_parsed(line) for line in stored.body.splitlines() if line.strip()]
     if not all(isinstance(action, dict) for action in actions):
         raise _damaged(key, "not a commit of a Delta log")
     return actions
 
 
-def _json(body: bytes) -> Any:
+def _parsed(body: bytes) -> Any:
     """None where it is no JSON."""
     try:
         return decode(body, Any)

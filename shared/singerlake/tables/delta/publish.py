@@ -272,10 +272,10 @@ def _ends(groups: Sequence[Any], own: pa.DataType) -> tuple[Any, Any] | None:
     ends = min(group.min for group in with_values), max(group.max for group in with_values)
     if any(isinstance(end, str) and len(end) > _LONGEST_TEXT for end in ends):
         return None
-    return _json(ends[0]), _json(ends[1])
+    return _stat(ends[0]), _stat(ends[1])
 
 
-def _json(value: Any) -> Any:
+def _stat(value: Any) -> Any:
     if isinstance(value, datetime):
         return timestamp(value) if value.tzinfo else timestamp(value.replace(tzinfo=UTC)).removesuffix("Z")
     if isinstance(value, Decimal):

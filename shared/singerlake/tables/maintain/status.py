@@ -9,7 +9,7 @@ from typing import Any
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.format.state.model import Manifest
 from singerlake.tables.state.commit import load, tables
-from singerlake.tables.state.model import Source, TableRun, TableState
+from singerlake.tables.state.model import TableRun, TableSource, TableState
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.reports.status import States, StreamStatus, stream_statuses
 from singerlake.upkeep.result import FOR_PYTHON
@@ -29,7 +29,7 @@ class Standing:
 
     table: str
     declaration: Mapping[str, Any]
-    source: Source | None
+    source: TableSource | None
     made_from: tuple[str, ...]
     rows: int
     files: int

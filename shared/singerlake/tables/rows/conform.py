@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.schema.columns import (
-    Array,
-    Column,
-    Struct,
-)
+from singerlake.arrow.schema.columns import Array, Column, Struct
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from singerlake.tables.state.types import place
+from singerlake.tables.state.types import sort_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,12 +79,12 @@ def values_at(rows: pa.Table, order: Sequence[str], row: int) -> tuple[Any, ...]
 
 def rows_up_to(rows: pa.Table, order: Sequence[str], bound: tuple[Any, ...]) -> int:
     """How many of the sorted ``rows`` are not after ``bound``, values of ``order``."""
-    wanted = place(bound)
+    wanted = sort_key(bound)
     low, high = 0, rows.num_rows
     columns = [rows.column(name) for name in order]
     while low < high:
         middle = (low + high) // 2
-        if place(tuple(column[middle].as_py() for column in columns)) <= wanted:
+        if sort_key(tuple(column[middle].as_py() for column in columns)) <= wanted:
             low = middle + 1
         else:
             high = middle

@@ -28,7 +28,7 @@ from singerlake.tables.run.plan import SqlPlan, TablePlan, as_it_was, make_plan
 from singerlake.tables.run.publish import Publication, first_state
 from singerlake.tables.run.sql_engine import SqlEngine, without_spark
 from singerlake.tables.run.write import TableAttempt
-from singerlake.tables.state.commit import Found, commit, load, load_to_replace, require_conditions
+from singerlake.tables.state.commit import StoredState, commit, load, load_to_replace, require_conditions
 from singerlake.tables.state.model import TableRun, TableState, source_of
 from singerlake.upkeep.scan import schema_before
 from singerlake.work.engine import Engine
@@ -71,7 +71,7 @@ class TableRunner:
             declaration, self.manifest(declaration.tap, declaration.stream), base, full_refresh=full_refresh
         )
 
-    def base(self, table: str, *, full_refresh: bool) -> Found | None:
+    def base(self, table: str, *, full_refresh: bool) -> StoredState | None:
         """What a run begins with; ``full_refresh`` can begin with a broken state, too. Raises as ``load``."""
         return load_to_replace(self.storage, table) if full_refresh else load(self.storage, table)
 

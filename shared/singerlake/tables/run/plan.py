@@ -25,21 +25,21 @@ from singerlake.tables.rows.columns import TableColumns, columns_of, left_out, t
 from singerlake.tables.rows.conditions import check_literals
 from singerlake.tables.rows.conform import only_adds
 from singerlake.tables.rows.partitions import PartitionColumn
-from singerlake.tables.state.commit import Found
+from singerlake.tables.state.commit import StoredState
 from singerlake.tables.state.keys import state_key
 from singerlake.tables.state.model import (
     CASTS,
     COLLECT,
     RUN,
     MadeFrom,
-    Source,
     TableFile,
     TableRun,
+    TableSource,
     TableState,
     UpTo,
     source_of,
 )
-from singerlake.tables.state.types import PARTITION, column_of, from_json, type_name, words_of
+from singerlake.tables.state.types import PARTITION, column_of, type_name, value_from_json, words_of
 
 WITHOUT_ROWS = ("checks", "null_keys")
 """What of a declaration says nothing about rows that are there already."""
@@ -53,7 +53,7 @@ class TablePlan:
     declaration: TableDeclaration
     columns: TableColumns
     manifest: Manifest = field(repr=False)
-    base: Found | None = field(repr=False)
+    base: StoredState | None = field(repr=False)
     key: tuple[str, ...]
     start: int
     stop: int
@@ -139,12 +139,12 @@ class TablePlan:
         schema = self.columns.schema
         text = {each.working for each in self.partitions}
         return tuple(
-            value if name in text else from_json(value, schema.field(name).type)
+            value if name in text else value_from_json(value, schema.field(name).type)
             for name, value in zip(self.order, values, strict=True)
         )
 
     @property
-    def source(self) -> Source:
+    def source(self) -> TableSource:
         """What the table will be made from."""
         assert self.manifest.lineage is not None
         begin = self.state.sources[0].begin if self.state is not None and self.state.sources else self.start
@@ -163,7 +163,7 @@ def partitions_of(declaration: TableDeclaration, columns: TableColumns) -> tuple
 def make_plan(
     declaration: TableDeclaration,
     manifest: Manifest,
-    base: Found | None,
+    base: StoredState | None,
     *,
     full_refresh: bool = False,
     stream_key: Sequence[str] | None = None,
@@ -220,7 +220,7 @@ def make_plan(
     )
 
 
-def _check_not_expired(declaration: TableDeclaration, manifest: Manifest, source: Source, why: str) -> None:
+def _check_not_expired(declaration: TableDeclaration, manifest: Manifest, source: TableSource, why: str) -> None:
     """Raise ``ExpiredMessagesError`` where a run would go on without messages that the table never had, or begin anew,
     for the reason ``why``, without some that its rows were made of."""
     begin = source.begin if source.lineage == manifest.lineage else 0
@@ -375,7 +375,7 @@ class SqlPlan:
     finds that it only grew."""
 
     declaration: TableDeclaration
-    base: Found | None = field(repr=False)
+    base: StoredState | None = field(repr=False)
     why: str
     continues: bool = False
 
@@ -396,7 +396,7 @@ class SqlPlan:
 
 def sql_plan(
     declaration: TableDeclaration,
-    base: Found | None,
+    base: StoredState | None,
     now: Callable[[str], TableState | None],
     *,
     full_refresh: bool = False,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from singerlake.arrow.plan.request import MessageKinds
-from singerlake.arrow.plan.splits import pack, runs
+from singerlake.arrow.plan.splits import pack, splits
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import CheckFailedError
 from singerlake.format.state import selection
@@ -20,16 +20,15 @@ from singerlake.tables.run.discard import Unpublished
 from singerlake.tables.run.plan import TablePlan, make_plan
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import Activation, TableFile
-from singerlake.tables.state.types import place
-from singerlake.tables.state.types import place as place_of
+from singerlake.tables.state.types import sort_key
 from singerlake.tables.tasks.duplicates import CountDuplicates, SortColumn, ValueRange
 from singerlake.tables.tasks.extract import Extract, Extracted
-from singerlake.tables.tasks.files import Place
+from singerlake.tables.tasks.files import FileSpec
 from singerlake.tables.tasks.rewrite import (
     Arrange,
     Arranged,
     Find,
-    Found,
+    FoundRows,
     KeyRange,
     Region,
     Replace,
@@ -37,7 +36,7 @@ from singerlake.tables.tasks.rewrite import (
     Resolve,
     Resolved,
 )
-from singerlake.tables.tasks.sorted_run import SortedRun, sample
+from singerlake.tables.tasks.sorted_chunks import SortedChunk, sample
 from singerlake.work.batches import batches
 from singerlake.work.engine import Answer, Engine, Item, Task
 
@@ -102,9 +101,9 @@ class TableAttempt(Unpublished):
         if self.plan.is_keyed or self.plan.declaration.keep is Keep.APPEND:
             self._arrange(extracted)
         else:
-            new = [run for answer in extracted for run in answer.runs]
+            new = [chunk for answer in extracted for chunk in answer.chunks]
             found = self._find(new)
-            self._replace(found, self._resolve(new, [each.run for each in found if each.run is not None]))
+            self._replace(found, self._resolve(new, [each.chunk for each in found if each.chunk is not None]))
 
     @property
     def activations(self) -> tuple[Activation, ...]:
@@ -161,7 +160,7 @@ class TableAttempt(Unpublished):
         task = Extract(
             maker=RowMaker(declared, plan.columns, plan.key),
             messages=plan.messages,
-            place=self._place(MOST_ROWS),
+            spec=self._spec(MOST_ROWS),
             run=self.id,
             order=plan.order if ordered else key,
             key=key,
@@ -172,19 +171,19 @@ class TableAttempt(Unpublished):
             activations=self.activations,
         )
         answers = []
-        for start, stop, by in self._parts():
+        for start, stop, by in self._spans():
             files = plan.manifest.files_from(start, stop)
             selection.check_offsets(plan.manifest, files, start, stop)
-            part = replace(task, maker=RowMaker(by, plan.columns, plan.key))
-            for _, answer in self._done(part, pack(runs(files, start, stop, SPLIT_BYTES), SPLIT_BYTES)):
+            of_span = replace(task, maker=RowMaker(by, plan.columns, plan.key))
+            for _, answer in self._done(of_span, pack(splits(files, start, stop, SPLIT_BYTES), SPLIT_BYTES)):
                 answers.append(answer)
                 self.seen.add(answer.seen)
                 self.made += answer.files
-                self.scratch += [run.key for run in answer.runs]
+                self.scratch += [chunk.key for chunk in answer.chunks]
         self._refuse_failed()
         return answers
 
-    def _parts(self) -> Iterator[tuple[int, int, TableDeclaration]]:
+    def _spans(self) -> Iterator[tuple[int, int, TableDeclaration]]:
         """The offsets that one declaration makes records of, and it."""
         start = self.plan.start
         for end, by in (*self.earlier, (self.plan.stop, self.plan.declaration)):
@@ -199,13 +198,13 @@ class TableAttempt(Unpublished):
 
     def _arrange(self, extracted: Sequence[Extracted]) -> None:
         plan = self.plan
-        found = [run for answer in extracted for run in answer.runs]
+        found = [chunk for answer in extracted for chunk in answer.chunks]
         touched = {index for answer in extracted for index in answer.touched} | self._losing()
         rows = self._file_rows(found)
         task = Arrange(
             keep=plan.declaration.keep,
             columns=plan.columns,
-            place=self._place(rows),
+            spec=self._spec(rows),
             key=plan.names(plan.key),
             order_by=plan.names(plan.declaration.order_by),
             activations=self.activations,
@@ -214,30 +213,30 @@ class TableAttempt(Unpublished):
         meant = regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
         self._take((region.files, answer) for region, answer in self._done(task, meant))
 
-    def _find(self, new: Sequence[SortedRun]) -> list[Found]:
+    def _find(self, new: Sequence[SortedChunk]) -> list[FoundRows]:
         plan = self.plan
         if not new:
             return []
         task = Find(
             keep=plan.declaration.keep,
             columns=plan.columns,
-            prefix=self._place(1).prefix,
+            prefix=self._spec(1).prefix,
             run=self.id,
             key=plan.names(plan.key),
-            runs=tuple(new),
+            chunks=tuple(new),
             cuts=tuple(cut(new, MOST_ROWS)),
         )
         groups = list(batches(plan.files, _bytes, size=FIND_BYTES, most=FIND_FILES))
         found = [answer for _, answer in self._done(task, groups)]
-        self.scratch += [each.run.key for each in found if each.run is not None]
+        self.scratch += [each.chunk.key for each in found if each.chunk is not None]
         return found
 
-    def _resolve(self, new: Sequence[SortedRun], earlier: Sequence[SortedRun]) -> list[Resolved]:
+    def _resolve(self, new: Sequence[SortedChunk], earlier: Sequence[SortedChunk]) -> list[Resolved]:
         plan = self.plan
         task = Resolve(
             keep=plan.declaration.keep,
             columns=plan.columns,
-            place=self._place(MOST_ROWS),
+            spec=self._spec(MOST_ROWS),
             run=self.id,
             key=plan.names(plan.key),
             order_by=plan.names(plan.declaration.order_by),
@@ -248,28 +247,28 @@ class TableAttempt(Unpublished):
         ranges = []
         after = None
         for end in [*cut([*new, *earlier], self._region_rows([*new, *earlier])), None]:
-            parts, others = (
-                tuple(part for part in (run.within(after, end) for run in runs) if part.chunks)
-                for runs in (new, earlier)
+            pieces, others = (
+                tuple(piece for piece in (chunk.within(after, end) for chunk in chunks) if piece.blocks)
+                for chunks in (new, earlier)
             )
-            if parts:
-                ranges.append(KeyRange(after, end, parts, others))
+            if pieces:
+                ranges.append(KeyRange(after, end, pieces, others))
             after = end
         answers = []
         for _, answer in self._done(task, ranges):
             answers.append(answer)
-            self.scratch += [answer.run.key] if answer.run else []
+            self.scratch += [answer.chunk.key] if answer.chunk else []
             self._count(answer)
         return answers
 
-    def _replace(self, earlier: Sequence[Found], resolved: Sequence[Resolved]) -> None:
+    def _replace(self, earlier: Sequence[FoundRows], resolved: Sequence[Resolved]) -> None:
         plan = self.plan
-        removed = {file: places for each in earlier for file, places in each.places.items()}
-        found = [answer.run for answer in resolved if answer.run is not None]
+        removed = {file: positions for each in earlier for file, positions in each.positions.items()}
+        found = [answer.chunk for answer in resolved if answer.chunk is not None]
         touched = {index for answer in resolved for index in answer.touched} | self._losing()
         touched |= {index for index, file in enumerate(plan.files) if file.id in removed}
         rows = self._file_rows(found)
-        task = Replace(plan.declaration.keep, plan.columns, self._place(rows), self.activations)
+        task = Replace(plan.declaration.keep, plan.columns, self._spec(rows), self.activations)
         meant = [
             Replacement(region, {file.id: removed[file.id] for file in region.files if file.id in removed})
             for region in regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
@@ -284,7 +283,7 @@ class TableAttempt(Unpublished):
             self.made += answer.files
             self._count(answer)
         kept = [file for file in self.plan.files if file.id not in rewritten]
-        self.files = tuple(sorted([*kept, *self.made], key=lambda file: place_of(self.plan.decoded(file.last))))
+        self.files = tuple(sorted([*kept, *self.made], key=lambda file: sort_key(self.plan.decoded(file.last))))
 
     def _count(self, answer: Arranged | Resolved) -> None:
         self.inserted += answer.inserted
@@ -305,10 +304,10 @@ class TableAttempt(Unpublished):
             )
         }
 
-    def _place(self, file_rows: int) -> Place:
+    def _spec(self, file_rows: int) -> FileSpec:
         plan = self.plan
         declared = plan.declaration
-        return Place(
+        return FileSpec(
             declared.name,
             plan.generation,
             declared.format,
@@ -321,17 +320,17 @@ class TableAttempt(Unpublished):
     def _bounds(self) -> tuple[tuple[Any, ...], ...]:
         return tuple(self.plan.decoded(file.last) for file in self.plan.files)
 
-    def _file_rows(self, found: Sequence[SortedRun]) -> int:
+    def _file_rows(self, found: Sequence[SortedChunk]) -> int:
         """Rows that a file should have."""
-        rows = sum(run.rows for run in found)
+        rows = sum(chunk.rows for chunk in found)
         total = rows + sum(file.rows for file in self.plan.files)
         if self.plan.declaration.keep is Keep.APPEND:
             return MOST_ROWS
         return min(MOST_ROWS, max(LEAST_ROWS, total // WANTED_FILES))
 
-    def _region_rows(self, found: Sequence[SortedRun]) -> int:
+    def _region_rows(self, found: Sequence[SortedChunk]) -> int:
         """Rows, new and old, that one task takes: as many as its memory holds, since most of them may be of one key."""
-        rows, memory = (sum(getattr(run, name) for run in found) for name in ("rows", "memory"))
+        rows, memory = (sum(getattr(chunk, name) for chunk in found) for name in ("rows", "memory"))
         return max(FEWEST_ROWS, REGION_MEMORY * rows // memory) if memory else MOST_ROWS
 
 
@@ -429,12 +428,12 @@ def regions(
     files: Sequence[TableFile],
     bounds: Sequence[Position],
     touched: Iterable[int],
-    runs: Sequence[SortedRun],
+    chunks: Sequence[SortedChunk],
     most_rows: int,
     file_rows: int,
 ) -> list[Region]:
     """The ranges in ``touched``, with neighbours put together and cut again so that each has about ``most_rows`` rows.
-    ``bounds`` are the last places of ``files``, which should have ``file_rows`` rows."""
+    ``bounds`` are the last positions of ``files``, which should have ``file_rows`` rows."""
     wanted = set(touched)
     # A small last file grows instead of getting one more behind it.
     if len(files) in wanted and files and files[-1].rows < file_rows // 2:
@@ -443,7 +442,7 @@ def regions(
     group: list[int] = []
     for index in [*sorted(wanted), None]:
         if group and (index is None or index != group[-1] + 1):
-            made += _cut(files, bounds, group, runs, most_rows)
+            made += _cut(files, bounds, group, chunks, most_rows)
             group = []
         if index is not None:
             group.append(index)
@@ -451,46 +450,55 @@ def regions(
 
 
 def cut(
-    runs: Sequence[SortedRun],
+    chunks: Sequence[SortedChunk],
     most_rows: int,
     *,
     others: Sequence[tuple[Position, int]] = (),
     up_to: Position | None = None,
 ) -> list[Position]:
-    """Places that cut rows into parts of about ``most_rows``; ``others`` are more places, each with how many rows are
-    before it."""
-    marks = sorted([*others, *sample(runs)], key=lambda mark: place(mark[0]))
+    """Positions that cut rows into pieces of about ``most_rows``; ``others`` are more positions, each with how many rows
+    are before it."""
+    marks = sorted([*others, *sample(chunks)], key=lambda mark: sort_key(mark[0]))
     cuts: list[Position] = []
     rows, left = 0, sum(count for _, count in marks)
     for at, count in marks:
         rows += count
         left -= count
-        outside = up_to is not None and place(at) >= place(up_to)
-        if rows >= most_rows and left >= most_rows // 2 and not outside and (not cuts or place(at) > place(cuts[-1])):
+        outside = up_to is not None and sort_key(at) >= sort_key(up_to)
+        if (
+            rows >= most_rows
+            and left >= most_rows // 2
+            and not outside
+            and (not cuts or sort_key(at) > sort_key(cuts[-1]))
+        ):
             cuts.append(at)
             rows = 0
     return cuts
 
 
-def ranges_of(runs: Sequence[SortedRun], rows: int) -> list[ValueRange]:
-    """Ranges of about ``rows`` rows each, which together have all rows of ``runs``."""
+def ranges_of(chunks: Sequence[SortedChunk], rows: int) -> list[ValueRange]:
+    """Ranges of about ``rows`` rows each, which together have all rows of ``chunks``."""
     ranges: list[ValueRange] = []
     after: Position | None = None
-    for end in [*cut(runs, rows), None]:
-        parts = tuple(part for part in (each.within(after, end) for each in runs) if part.chunks)
-        ranges.append(ValueRange(after, end, parts))
+    for end in [*cut(chunks, rows), None]:
+        pieces = tuple(piece for piece in (each.within(after, end) for each in chunks) if piece.blocks)
+        ranges.append(ValueRange(after, end, pieces))
         after = end
     return ranges
 
 
 def _cut(
-    files: Sequence[TableFile], bounds: Sequence[Position], group: list[int], runs: Sequence[SortedRun], most_rows: int
+    files: Sequence[TableFile],
+    bounds: Sequence[Position],
+    group: list[int],
+    chunks: Sequence[SortedChunk],
+    most_rows: int,
 ) -> list[Region]:
     first, last = group[0], group[-1]
     after = bounds[first - 1] if first else None
     up_to = bounds[last] if last < len(files) else None
-    inside = [run.within(after, up_to) for run in runs]
-    inside = [run for run in inside if run.chunks]
+    inside = [chunk.within(after, up_to) for chunk in chunks]
+    inside = [chunk for chunk in inside if chunk.blocks]
     others = [(bounds[index], files[index].rows) for index in group if index < len(files)]
     cuts = cut(inside, most_rows, others=others, up_to=up_to)
     ends: list[Position | None] = [*cuts, up_to]
@@ -501,15 +509,15 @@ def _cut(
             for index in group
             if index < len(files) and _overlaps(bounds[index], bounds[index - 1] if index else None, after, end)
         )
-        parts = tuple(part for part in (run.within(after, end) for run in inside) if part.chunks)
-        if meant or parts:
-            made.append(Region(after, end, meant, parts))
+        pieces = tuple(piece for piece in (chunk.within(after, end) for chunk in inside) if piece.blocks)
+        if meant or pieces:
+            made.append(Region(after, end, meant, pieces))
         after = end
     return made
 
 
 def _overlaps(bound: Position, before: Position | None, after: Position | None, up_to: Position | None) -> bool:
     """Whether a file, whose rows are after ``before`` and not after ``bound``, may hold some of a region."""
-    if after is not None and place(bound) <= place(after):
+    if after is not None and sort_key(bound) <= sort_key(after):
         return False
-    return up_to is None or before is None or place(before) < place(up_to)
+    return up_to is None or before is None or sort_key(before) < sort_key(up_to)

@@ -39,8 +39,8 @@ from singerlake.tables.state.model import (
 )
 from singerlake.tables.state.types import words_of
 from singerlake.tables.tasks.duplicates import ValueRange
-from singerlake.tables.tasks.files import Place, write_files
-from singerlake.tables.tasks.sorted_run import SortedRun, read_run, write_run
+from singerlake.tables.tasks.files import FileSpec, write_files
+from singerlake.tables.tasks.sorted_chunks import SortedChunk, read_chunk, write_chunk
 from singerlake.work.engine import Answer, Engine, Item, Task
 
 if TYPE_CHECKING:
@@ -73,18 +73,18 @@ class SqlAttempt(Unpublished):
     def do(self) -> None:
         """Do it. Raises ``CheckFailedError``, and what the query, reading and storage raise; ``discard`` then."""
         declared = self.plan.declaration
-        order = (*self._place.order, ROW) if self._place.order else ()
-        task = WriteRows(self._place, self.id, self.columns.table, declared.checks, order)
+        order = (*self._spec.order, ROW) if self._spec.order else ()
+        task = WriteRows(self._spec, self.id, self.columns.table, declared.checks, order)
         answers: list[Written] = self.query.write(task)
-        runs: list[SortedRun] = []
+        chunks: list[SortedChunk] = []
         for answer in answers:
             self.seen.add(answer.seen)
             self.made += answer.files
-            runs += answer.runs
-        self.scratch += [run.key for run in runs]
+            chunks += answer.chunks
+        self.scratch += [chunk.key for chunk in chunks]
         self._refuse_failed()
-        if runs:
-            for _, files in self._done(WriteRange(self._place, order), ranges_of(runs, _rows_of_a_range(runs))):
+        if chunks:
+            for _, files in self._done(WriteRange(self._spec, order), ranges_of(chunks, _rows_of_a_range(chunks))):
                 self.made += files
         checks = tuple((check, check.column) for check in declared.checks if check.condition is None)
         unique = UniqueColumns(declared.name, checks, beside=())
@@ -120,7 +120,7 @@ class SqlAttempt(Unpublished):
             sources=(),
             made_from=tuple(made_from),
             columns=self._entries,
-            order=self._place.order,
+            order=self._spec.order,
             files=files,
             retired=() if old is None else (*old.retired, *retired_files(old.files, listed, now)),
             runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
@@ -161,10 +161,10 @@ class SqlAttempt(Unpublished):
         return 1 if old is None else old.generation + self.is_other
 
     @property
-    def _place(self) -> Place:
+    def _spec(self) -> FileSpec:
         declared = self.plan.declaration
         partitions = partitions_of(declared, self.columns)
-        return Place(
+        return FileSpec(
             declared.name,
             self._generation,
             declared.format,
@@ -179,9 +179,9 @@ class SqlAttempt(Unpublished):
         return self.engine(sum(map(task.size, items)))(task, items) if items else ()
 
 
-def _rows_of_a_range(runs: Sequence[SortedRun]) -> int:
+def _rows_of_a_range(chunks: Sequence[SortedChunk]) -> int:
     """As many as the memory of one task holds."""
-    rows, memory = sum(run.rows for run in runs), sum(run.memory for run in runs)
+    rows, memory = sum(chunk.rows for chunk in chunks), sum(chunk.memory for chunk in chunks)
     return max(1, min(MOST_ROWS, REGION_MEMORY * rows // max(1, memory)))
 
 
@@ -229,7 +229,7 @@ def _is_far(column: pa.ChunkedArray) -> bool:
 
 
 HELD_BYTES = 64 << 20
-"""Of rows that a task holds at once: a file, or a part of one that is sorted."""
+"""Of rows that a task holds at once: a file, or a piece of one that is sorted."""
 
 
 @dataclass
@@ -238,15 +238,15 @@ class Written:
 
     seen: Seen
     files: tuple[TableFile, ...] = ()
-    runs: tuple[SortedRun, ...] = ()
+    chunks: tuple[SortedChunk, ...] = ()
 
 
 @dataclass(frozen=True)
 class WriteRows:
-    """The task: the rows of one part. ``columns`` are the table's. With ``order`` rows are sorted by it, and other
+    """The task: the rows of one piece. ``columns`` are the table's. With ``order`` rows are sorted by it, and other
     tasks make files of them; without, files have them as they come."""
 
-    place: Place
+    spec: FileSpec
     run: str
     columns: Struct
     checks: tuple[Check, ...]
@@ -259,9 +259,9 @@ class WriteRows:
             if not fine.num_rows or made.seen.failed:
                 continue
             if self.order:
-                made.runs += (self._sorted(storage, fine, made.seen.records),)
+                made.chunks += (self._sorted(storage, fine, made.seen.records),)
             else:
-                made.files += tuple(write_files(storage, self.place, fine, None))
+                made.files += tuple(write_files(storage, self.spec, fine, None))
             made.seen.records += fine.num_rows
         return made
 
@@ -299,25 +299,25 @@ class WriteRows:
                     kept = held if kept is None else pc.and_(kept, held)
         return rows if kept is None else rows.filter(kept)
 
-    def _sorted(self, storage: Storage, rows: pa.Table, before: int) -> SortedRun:
+    def _sorted(self, storage: Storage, rows: pa.Table, before: int) -> SortedChunk:
         import numpy as np
         import pyarrow as pa
 
         numbers = pa.array(np.arange(before, before + rows.num_rows))
-        rows = with_partitions(rows, self.place.partitions).append_column(ROW, numbers)
-        key = self.place.prefix + scratch_path(self.run, random_id())
-        return write_run(storage, key, sorted_rows(rows, self.order), self.order)
+        rows = with_partitions(rows, self.spec.partitions).append_column(ROW, numbers)
+        key = self.spec.prefix + scratch_path(self.run, random_id())
+        return write_chunk(storage, key, sorted_rows(rows, self.order), self.order)
 
 
 @dataclass(frozen=True)
 class WriteRange:
     """The task: the files of one range of sorted rows."""
 
-    place: Place
+    spec: FileSpec
     order: tuple[str, ...]
 
     def size(self, item: ValueRange) -> int:
-        return sum(run.memory for run in item.runs)
+        return sum(chunk.memory for chunk in item.chunks)
 
     def together(self, storage: Storage, items: Sequence[ValueRange]) -> list[tuple[TableFile, ...]]:
         return [self(storage, item) for item in items]
@@ -325,12 +325,12 @@ class WriteRange:
     def __call__(self, storage: Storage, item: ValueRange) -> tuple[TableFile, ...]:
         import pyarrow as pa
 
-        found = (read_run(storage, run, self.order, item.after, item.up_to) for run in item.runs)
-        parts = [rows for rows in found if rows is not None]
-        if not parts:
+        found = (read_chunk(storage, chunk, self.order, item.after, item.up_to) for chunk in item.chunks)
+        pieces = [rows for rows in found if rows is not None]
+        if not pieces:
             return ()
-        rows = sorted_rows(pa.concat_tables(parts), self.order).drop_columns([ROW])
-        return tuple(write_files(storage, self.place, rows, None))
+        rows = sorted_rows(pa.concat_tables(pieces), self.order).drop_columns([ROW])
+        return tuple(write_files(storage, self.spec, rows, None))
 
 
 ROW = "__row"

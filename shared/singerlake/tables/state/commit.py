@@ -36,11 +36,11 @@ from singerlake.tables.state.keys import (
     table_of,
 )
 from singerlake.tables.state.model import MEND, TableFile, TableState, from_json, nothing_of, to_json
-from singerlake.tables.state.types import PARTITION, column_of, place
+from singerlake.tables.state.types import PARTITION, column_of, sort_key
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredState:
     """A state as it was read. ``etag`` is what the next write is conditional on. ``broken`` says why what is stored
     cannot be used; ``state`` is one without anything then."""
 
@@ -98,15 +98,15 @@ def tables_from(storage: Storage, tap: str) -> dict[str, tuple[str, ...]]:
     return made
 
 
-def load(storage: Storage, table: str) -> Found | None:
+def load(storage: Storage, table: str) -> StoredState | None:
     """The table's state; None where there is none. Raises ``CorruptObjectError``, ``UnsupportedFormatError``,
     ``ForeignManifestError``, and what storage raises."""
     key = state_key(table)
     stored = storage.get(key)
-    return None if stored is None else Found(_read(stored, table, key), stored.etag)
+    return None if stored is None else StoredState(_read(stored, table, key), stored.etag)
 
 
-def load_to_replace(storage: Storage, table: str) -> Found | None:
+def load_to_replace(storage: Storage, table: str) -> StoredState | None:
     """The same for who goes on from nothing that is stored: a broken state is given as ``broken``. Raises
     ``UnsupportedFormatError``, ``ForeignManifestError`` where it is that of a table whose name differs in case alone,
     and what storage raises."""
@@ -115,12 +115,12 @@ def load_to_replace(storage: Storage, table: str) -> Found | None:
     if stored is None:
         return None
     try:
-        return Found(_read(stored, table, key), stored.etag)
+        return StoredState(_read(stored, table, key), stored.etag)
     except _OtherCaseError:
         # The other table is whole, and is not to go.
         raise
     except (CorruptObjectError, ForeignManifestError) as error:
-        return Found(nothing_of(table), stored.etag, error)
+        return StoredState(nothing_of(table), stored.etag, error)
 
 
 def _read(stored: Stored, table: str, key: str) -> TableState:
@@ -159,7 +159,7 @@ def require_conditions(storage: Storage, *, delta: bool) -> None:
         )
 
 
-def commit(storage: Storage, base: Found | None, state: TableState) -> Found | None:
+def commit(storage: Storage, base: StoredState | None, state: TableState) -> StoredState | None:
     """Replace ``base`` (None: nothing) with ``state``, whose id is new. None where somebody else came first; then
     nothing of it took or will take effect.
 
@@ -173,7 +173,7 @@ def commit(storage: Storage, base: Found | None, state: TableState) -> Found | N
         absent, etag = base is None, base.etag if base else None
         answer = storage.put(key, body, if_absent=absent, if_match=etag)
         if not isinstance(answer, Refused):
-            return Found(state, answer.etag)
+            return StoredState(state, answer.etag)
     except UnknownOutcomeError as error:
         lost = error
     now = load_to_replace(storage, state.table)
@@ -294,7 +294,7 @@ def _is_own(state: TableState, file: TableFile) -> bool:
 def _decoded(values: Sequence[Any], order: Sequence[Column | None]) -> Any:
     """What a range's end is compared by; None where it is none."""
     try:
-        return place(tuple(_value(value, column) for value, column in zip(values, order, strict=True)))
+        return sort_key(tuple(_value(value, column) for value, column in zip(values, order, strict=True)))
     except (TypeError, ValueError, ArithmeticError):
         return None
 

@@ -85,7 +85,7 @@ def column_of(words: Any, *, key: str) -> Column:
     raise CorruptObjectError(f"no type of a column: {words!r}"[:200], hint="restore the object", key=key)
 
 
-def to_json(value: Any) -> Any:
+def value_to_json(value: Any) -> Any:
     """A scalar's Python value, as a range of the state says it."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
@@ -96,8 +96,8 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def from_json(value: Any, arrow: pa.DataType) -> Any:
-    """The Python value that ``to_json`` wrote of a scalar of that type. Raises ``ValueError``."""
+def value_from_json(value: Any, arrow: pa.DataType) -> Any:
+    """The Python value that ``value_to_json`` wrote of a scalar of that type. Raises ``ValueError``."""
     import pyarrow as pa
 
     if value is None:
@@ -125,7 +125,7 @@ def compared(value: Any) -> tuple[int, Any]:
     return (0, value)
 
 
-def place(values: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
+def sort_key(values: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
     """Where a row of these values of its order is among others."""
     return tuple(map(compared, values))
 

@@ -14,7 +14,7 @@ from singerlake.tables.rows.order import is_last_of, sorted_rows
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import TableFile
 from singerlake.tables.tasks.files import read_rows
-from singerlake.tables.tasks.sorted_run import SortedRun, read_run, write_run
+from singerlake.tables.tasks.sorted_chunks import SortedChunk, read_chunk, write_chunk
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class SortColumn:
     def size(self, item: TableFile) -> int:
         return item.bytes
 
-    def together(self, storage: Storage, items: Sequence[TableFile]) -> list[SortedRun | None]:
+    def together(self, storage: Storage, items: Sequence[TableFile]) -> list[SortedChunk | None]:
         return [self(storage, item) for item in items]
 
-    def __call__(self, storage: Storage, item: TableFile) -> SortedRun | None:
+    def __call__(self, storage: Storage, item: TableFile) -> SortedChunk | None:
         import pyarrow.compute as pc
 
         names = [self.column, *self.beside]
@@ -44,7 +44,7 @@ class SortColumn:
         if not rows.num_rows:
             return None
         key = self.prefix + scratch_path(self.run, random_id())
-        return write_run(storage, key, sorted_rows(rows, [self.column]), (self.column,))
+        return write_chunk(storage, key, sorted_rows(rows, [self.column]), (self.column,))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ValueRange:
 
     after: tuple[Any, ...] | None
     up_to: tuple[Any, ...] | None
-    runs: tuple[SortedRun, ...]
+    chunks: tuple[SortedChunk, ...]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class CountDuplicates:
     beside: tuple[str, ...] = (OFFSET,)
 
     def size(self, item: ValueRange) -> int:
-        return sum(run.memory for run in item.runs)
+        return sum(chunk.memory for chunk in item.chunks)
 
     def together(self, storage: Storage, items: Sequence[ValueRange]) -> list[tuple[int, list[int]]]:
         return [self(storage, item) for item in items]
@@ -74,10 +74,10 @@ class CountDuplicates:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = (read_run(storage, run, (self.column,), item.after, item.up_to) for run in item.runs)
-        parts = [rows for rows in found if rows is not None]
-        if not parts:
+        found = (read_chunk(storage, chunk, (self.column,), item.after, item.up_to) for chunk in item.chunks)
+        pieces = [rows for rows in found if rows is not None]
+        if not pieces:
             return 0, []
-        rows = sorted_rows(pa.concat_tables(parts), [self.column, *self.beside])
+        rows = sorted_rows(pa.concat_tables(pieces), [self.column, *self.beside])
         more = rows.filter(pc.invert(is_last_of(rows, [self.column])))
         return more.num_rows, more.column(OFFSET).slice(0, SHOWN).to_pylist() if self.beside else []

@@ -24,8 +24,7 @@ from singerlake.tables.rows.order import rows_up_to, values_at
 from singerlake.tables.rows.partitions import PartitionColumn
 from singerlake.tables.state.keys import file_path, side_path, table_prefix
 from singerlake.tables.state.model import SideFile, TableFile
-from singerlake.tables.state.types import place as place_of
-from singerlake.tables.state.types import to_json
+from singerlake.tables.state.types import sort_key, value_to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,7 +122,7 @@ def _format(key: str) -> Format:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileSpec:
     """Where a run writes: the table's name, its generation, its format, and what its rows are in order of, which begins
     with the partitions. ``of_records``: each row was made of a record, and has the lake's columns."""
 
@@ -141,67 +140,67 @@ class Place:
         return table_prefix(self.table)
 
 
-def write_files(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | None) -> list[TableFile]:
+def write_files(storage: Storage, spec: FileSpec, rows: pa.Table, hidden: pa.Table | None) -> list[TableFile]:
     """The sorted ``rows`` as one file, or several of about one size. ``hidden`` are records of the same range that have
     no row, in order too; each goes with the file whose range it is in."""
-    parts = list(_parts(rows, place))
+    pieces = list(_pieces(rows, spec))
     if hidden is None or not hidden.num_rows:
-        return [_file(storage, place, part, None) for part in parts]
-    if not parts:
-        return [_file(storage, place, rows, hidden)]
+        return [_file(storage, spec, piece, None) for piece in pieces]
+    if not pieces:
+        return [_file(storage, spec, rows, hidden)]
     files, begin = [], 0
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        bound = values_at(part, place.order, part.num_rows - 1)
-        end = hidden.num_rows if last else rows_up_to(hidden, place.order, bound)
-        files.append(_file(storage, place, part, hidden.slice(begin, end - begin)))
+    for index, piece in enumerate(pieces):
+        last = index == len(pieces) - 1
+        bound = values_at(piece, spec.order, piece.num_rows - 1)
+        end = hidden.num_rows if last else rows_up_to(hidden, spec.order, bound)
+        files.append(_file(storage, spec, piece, hidden.slice(begin, end - begin)))
         begin = end
     return files
 
 
-def _parts(rows: pa.Table, place: Place) -> Iterator[pa.Table]:
-    """``rows`` in parts of about ``file_rows`` rows and one partition each."""
+def _pieces(rows: pa.Table, spec: FileSpec) -> Iterator[pa.Table]:
+    """``rows`` in pieces of about ``file_rows`` rows and one partition each."""
     begin = 0
     while begin < rows.num_rows:
         rest = rows.slice(begin)
-        if place.partitions:
-            partition = values_at(rest, [each.working for each in place.partitions], 0)
-            rest = rest.slice(0, rows_up_to(rest, [each.working for each in place.partitions], partition))
-        count, done = max(1, round(rest.num_rows / place.file_rows)), 0
+        if spec.partitions:
+            partition = values_at(rest, [each.working for each in spec.partitions], 0)
+            rest = rest.slice(0, rows_up_to(rest, [each.working for each in spec.partitions], partition))
+        count, done = max(1, round(rest.num_rows / spec.file_rows)), 0
         for index in range(count):
             end = rest.num_rows * (index + 1) // count
             if done < end < rest.num_rows:
-                # Rows of one place, as the intervals of a key, stay together.
-                end = rows_up_to(rest, place.order, values_at(rest, place.order, end - 1))
+                # Rows of one spec, as the intervals of a key, stay together.
+                end = rows_up_to(rest, spec.order, values_at(rest, spec.order, end - 1))
             if end > done:
                 yield rest.slice(done, end - done)
                 done = end
         begin += rest.num_rows
 
 
-def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | None) -> TableFile:
+def _file(storage: Storage, spec: FileSpec, rows: pa.Table, hidden: pa.Table | None) -> TableFile:
     import pyarrow as pa
 
     id = random_id()
     kept = typed = None
-    ranged = [part for part in (rows, hidden) if part is not None and part.num_rows]
+    ranged = [piece for piece in (rows, hidden) if piece is not None and piece.num_rows]
     if hidden is not None and hidden.num_rows:
-        kept = _side(storage, place, "hidden", id, without_working(hidden, DELETED))
-    firsts = [values_at(part, place.order, 0) for part in ranged]
-    lasts = [values_at(part, place.order, part.num_rows - 1) for part in ranged]
+        kept = _side(storage, spec, "hidden", id, without_working(hidden, DELETED))
+    firsts = [values_at(piece, spec.order, 0) for piece in ranged]
+    lasts = [values_at(piece, spec.order, piece.num_rows - 1) for piece in ranged]
     path = None
     stored, digest = 0, ""
-    partition = tuple(str(value) for value in values_at(ranged[0], [each.working for each in place.partitions], 0))
+    partition = tuple(str(value) for value in values_at(ranged[0], [each.working for each in spec.partitions], 0))
     if rows.num_rows:
-        folders = [(each.folder, value) for each, value in zip(place.partitions, partition, strict=True)]
-        writer = writer_of(place.format, place.formulas)
-        path = file_path(place.table, place.generation, folders, id, writer.extension)
+        folders = [(each.folder, value) for each, value in zip(spec.partitions, partition, strict=True)]
+        writer = writer_of(spec.format, spec.formulas)
+        path = file_path(spec.table, spec.generation, folders, id, writer.extension)
         rows = without_working(rows)
-        stored, digest = _upload(storage, place.prefix + path, rows, writer)
+        stored, digest = _upload(storage, spec.prefix + path, rows, writer)
         if not writer.readable:
-            typed = _side(storage, place, "typed", id, rows)
+            typed = _side(storage, spec, "typed", id, rows)
     names = [OFFSET, TABLE_VERSION, RESCUED.name]
-    both = pa.concat_tables([part.select(names) for part in ranged]) if place.of_records else None
+    both = pa.concat_tables([piece.select(names) for piece in ranged]) if spec.of_records else None
     return TableFile(
         id=id,
         path=path,
@@ -219,14 +218,14 @@ def _file(storage: Storage, place: Place, rows: pa.Table, hidden: pa.Table | Non
     )
 
 
-def _side(storage: Storage, place: Place, kind: str, id: str, rows: pa.Table) -> SideFile:
+def _side(storage: Storage, spec: FileSpec, kind: str, id: str, rows: pa.Table) -> SideFile:
     path = side_path(kind, id)
-    stored, digest = _upload(storage, place.prefix + path, rows, FORMATS[Format.PARQUET])
+    stored, digest = _upload(storage, spec.prefix + path, rows, FORMATS[Format.PARQUET])
     return SideFile(path=path, rows=rows.num_rows, bytes=stored, sha256=digest)
 
 
 def _least(ends: Sequence[tuple[Any, ...]], choose: Any) -> tuple[Any, ...]:
-    return tuple(map(to_json, choose(ends, key=place_of)))
+    return tuple(map(value_to_json, choose(ends, key=sort_key)))
 
 
 def _span(rows: pa.Table, name: str) -> tuple[int, int] | None:

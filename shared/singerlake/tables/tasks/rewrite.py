@@ -24,8 +24,8 @@ from singerlake.tables.rows.winners import Settled, history, latest
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import Activation, TableFile
 from singerlake.tables.tasks.extract import touched_ranges
-from singerlake.tables.tasks.files import Place, open_hidden, open_rows, read_hidden, read_rows, write_files
-from singerlake.tables.tasks.sorted_run import SortedRun, read_run, write_run
+from singerlake.tables.tasks.files import FileSpec, open_hidden, open_rows, read_hidden, read_rows, write_files
+from singerlake.tables.tasks.sorted_chunks import SortedChunk, read_chunk, write_chunk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Region:
-    """The rows after one place in the order and not after another (None: no bound): ``files`` hold earlier ones,
-    ``runs`` new ones."""
+    """The rows after one position in the order and not after another (None: no bound): ``files`` hold earlier ones,
+    ``chunks`` new ones."""
 
     after: tuple[Any, ...] | None
     up_to: tuple[Any, ...] | None
     files: tuple[TableFile, ...]
-    runs: tuple[SortedRun, ...]
+    chunks: tuple[SortedChunk, ...]
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Arrange:
 
     keep: Keep
     columns: TableColumns
-    place: Place
+    spec: FileSpec
     key: tuple[str, ...]
     order_by: tuple[str, ...]
     activations: tuple[Activation, ...]
     start: int
 
     def size(self, item: Region) -> int:
-        return sum(run.memory for run in item.runs) + sum(4 * file.bytes for file in item.files)
+        return sum(chunk.memory for chunk in item.chunks) + sum(4 * file.bytes for file in item.files)
 
     def together(self, storage: Storage, items: Sequence[Region]) -> list[Arranged]:
         return [self(storage, item) for item in items]
@@ -82,9 +82,9 @@ class Arrange:
             else:
                 settled = self._appended(rows)
             settled = replace(settled, deleted=settled.deleted + gone)
-        hidden = sorted_rows(settled.hidden, self.place.order)
-        kept = settled.rows if self.place.order == self.key else sorted_rows(settled.rows, self.place.order)
-        files = write_files(storage, self.place, kept, hidden)
+        hidden = sorted_rows(settled.hidden, self.spec.order)
+        kept = settled.rows if self.spec.order == self.key else sorted_rows(settled.rows, self.spec.order)
+        files = write_files(storage, self.spec, kept, hidden)
         return Arranged(tuple(files), settled.inserted, settled.updated, settled.deleted)
 
     def _rows(self, storage: Storage, item: Region) -> pa.Table:
@@ -92,29 +92,29 @@ class Arrange:
         import pyarrow as pa
 
         schema = working_schema(self.columns, self.keep)
-        none = with_partitions(schema.empty_table(), self.place.partitions)
-        parts = [none]
+        none = with_partitions(schema.empty_table(), self.spec.partitions)
+        pieces = [none]
         for file in item.files:
-            rows, hidden = (read(storage, self.place.prefix, file) for read in (read_rows, read_hidden))
+            rows, hidden = (read(storage, self.spec.prefix, file) for read in (read_rows, read_hidden))
             if rows is not None:
                 shown = conformed(rows, schema)
                 deleted = pa.chunked_array([pa.repeat(False, rows.num_rows)])
                 shown = shown.set_column(schema.get_field_index(DELETED), DELETED, deleted)
-                parts.append(self._inside(shown, item))
+                pieces.append(self._inside(shown, item))
             if hidden is not None:
-                parts.append(self._inside(conformed(hidden, schema), item))
-        for run in item.runs:
-            new = read_run(storage, run, self.place.order, item.after, item.up_to)
+                pieces.append(self._inside(conformed(hidden, schema), item))
+        for chunk in item.chunks:
+            new = read_chunk(storage, chunk, self.spec.order, item.after, item.up_to)
             if new is not None:
-                parts.append(new.select(none.column_names))
-        return pa.concat_tables(parts)
+                pieces.append(new.select(none.column_names))
+        return pa.concat_tables(pieces)
 
     def _inside(self, rows: pa.Table, item: Region) -> pa.Table:
         """The earlier ``rows`` that are in the region."""
-        rows = with_partitions(rows, self.place.partitions)
+        rows = with_partitions(rows, self.spec.partitions)
         if item.after is None and item.up_to is None:
             return rows
-        return between(sorted_rows(rows, self.place.order), self.place.order, item.after, item.up_to)
+        return between(sorted_rows(rows, self.spec.order), self.spec.order, item.after, item.up_to)
 
     def _appended(self, rows: pa.Table) -> Settled:
         import pyarrow.compute as pc
@@ -128,7 +128,7 @@ Bound = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """Places of rows and of hidden records in one file, int64, each counted from 0. They tell records apart where
+    """Positions of rows and of hidden records in one file, int64, each counted from 0. They tell records apart where
     offsets do not: an ACTIVATE_VERSION may hide one of each key."""
 
     rows: pa.Int64Array
@@ -136,18 +136,18 @@ class FileRows:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What some files have of the new keys. ``run`` holds it, in the order of the key; None: nothing. ``places`` are
-    those of the same rows, by the id of the file."""
+class FoundRows:
+    """What some files have of the new keys: ``chunk`` in the order of the key (None: nothing), and the ``positions`` of
+    the same rows, by the id of the file."""
 
-    run: SortedRun | None
-    places: Mapping[str, FileRows]
+    chunk: SortedChunk | None
+    positions: Mapping[str, FileRows]
 
 
 @dataclass(frozen=True)
 class Find:
-    """The task; an item is some files of the table. ``runs`` hold the new records in the order of ``key``. ``cuts`` are
-    keys that cut them into ranges, so that the keys of one range fit into memory; ``run`` is the id of the table's
+    """The task; an item is some files of the table. ``chunks`` hold the new records in the order of ``key``. ``cuts``
+    are keys that cut them into ranges, so that the keys of one range fit into memory; ``run`` is the id of the table's
     run."""
 
     keep: Keep
@@ -155,38 +155,40 @@ class Find:
     prefix: str
     run: str
     key: tuple[str, ...]
-    runs: tuple[SortedRun, ...]
+    chunks: tuple[SortedChunk, ...]
     cuts: tuple[Bound, ...]
 
     def size(self, item: Sequence[TableFile]) -> int:
         return sum(file.bytes for file in item)
 
-    def together(self, storage: Storage, items: Sequence[Sequence[TableFile]]) -> list[Found]:
+    def together(self, storage: Storage, items: Sequence[Sequence[TableFile]]) -> list[FoundRows]:
         return [self(storage, item) for item in items]
 
-    def __call__(self, storage: Storage, item: Sequence[TableFile]) -> Found:
+    def __call__(self, storage: Storage, item: Sequence[TableFile]) -> FoundRows:
         import pyarrow as pa
 
         schema = working_schema(self.columns, self.keep)
         # The keys of a single range stay for all files; of several, each file reads one after the other.
         wanted = None if self.cuts else list(self._wanted(storage))
-        parts: list[pa.Table] = []
-        places: dict[str, FileRows] = {}
+        pieces: list[pa.Table] = []
+        positions: dict[str, FileRows] = {}
         for file in item:
             found = []
             for opened in (open_rows(storage, self.prefix, file), open_hidden(storage, self.prefix, file)):
                 keys = opened(self.key) if opened is not None else None
-                at = self._places(keys, wanted if wanted is not None else self._wanted(storage))
+                at = self._positions(keys, wanted if wanted is not None else self._wanted(storage))
                 found.append(at)
                 if opened is not None and len(at):
                     rows = conformed(opened(None).take(at), schema)
-                    parts.append(marked(rows, DELETED, False) if len(found) == 1 else rows)
+                    pieces.append(marked(rows, DELETED, False) if len(found) == 1 else rows)
             if any(map(len, found)):
-                places[file.id] = FileRows(*found)
-        if not parts:
-            return Found(None, {})
-        rows = sorted_rows(pa.concat_tables(parts), self.key)
-        return Found(write_run(storage, self.prefix + scratch_path(self.run, random_id()), rows, self.key), places)
+                positions[file.id] = FileRows(*found)
+        if not pieces:
+            return FoundRows(None, {})
+        rows = sorted_rows(pa.concat_tables(pieces), self.key)
+        return FoundRows(
+            write_chunk(storage, self.prefix + scratch_path(self.run, random_id()), rows, self.key), positions
+        )
 
     def _wanted(self, storage: Storage) -> Iterator[_Range]:
         """The new keys of each range, each once."""
@@ -194,13 +196,13 @@ class Find:
 
         after = None
         for up_to in [*self.cuts, None]:
-            read = (read_run(storage, run, self.key, after, up_to, columns=self.key) for run in self.runs)
-            parts = [rows for rows in read if rows is not None]
-            if parts:
-                yield _Range(after, up_to, distinct(pa.concat_tables(parts), self.key))
+            read = (read_chunk(storage, chunk, self.key, after, up_to, columns=self.key) for chunk in self.chunks)
+            pieces = [rows for rows in read if rows is not None]
+            if pieces:
+                yield _Range(after, up_to, distinct(pa.concat_tables(pieces), self.key))
             after = up_to
 
-    def _places(self, keys: pa.Table | None, wanted: Iterable[_Range]) -> pa.Int64Array:
+    def _positions(self, keys: pa.Table | None, wanted: Iterable[_Range]) -> pa.Int64Array:
         """Where the new keys are among ``keys``, which are those of a file, in ascending order."""
         import numpy as np
         import pyarrow as pa
@@ -209,16 +211,16 @@ class Find:
             return pa.array([], pa.int64())
         schema = self.columns.schema
         keys = conformed(keys, pa.schema([schema.field(name) for name in self.key]))
-        places = np.arange(keys.num_rows)
+        positions = np.arange(keys.num_rows)
         if self.cuts:
-            places = sort_indices(keys, self.key, nulls_first=False).to_numpy()
-            keys = keys.take(places)
+            positions = sort_indices(keys, self.key, nulls_first=False).to_numpy()
+            keys = keys.take(positions)
         is_new = np.zeros(keys.num_rows, bool)
         for each in wanted:
             begin = 0 if each.after is None else rows_up_to(keys, self.key, each.after)
             end = keys.num_rows if each.up_to is None else rows_up_to(keys, self.key, each.up_to)
             is_new[begin:end] |= are_among(keys.slice(begin, max(0, end - begin)), each.keys, self.key).to_numpy(False)
-        return pa.array(np.sort(places[is_new]).astype(np.int64))
+        return pa.array(np.sort(positions[is_new]).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,15 +249,15 @@ class KeyRange:
 
     after: Bound | None
     up_to: Bound | None
-    runs: tuple[SortedRun, ...]
-    earlier: tuple[SortedRun, ...]
+    chunks: tuple[SortedChunk, ...]
+    earlier: tuple[SortedChunk, ...]
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """``run`` holds the rows and hidden records to insert, in the order of the table."""
+    """``chunk`` holds the rows and hidden records to insert, in the order of the table."""
 
-    run: SortedRun | None
+    chunk: SortedChunk | None
     touched: frozenset[int]
     inserted: int = 0
     updated: int = 0
@@ -268,7 +270,7 @@ class Resolve:
 
     keep: Keep
     columns: TableColumns
-    place: Place
+    spec: FileSpec
     run: str
     key: tuple[str, ...]
     order_by: tuple[str, ...]
@@ -277,7 +279,7 @@ class Resolve:
     bounds: tuple[Bound, ...]
 
     def size(self, item: KeyRange) -> int:
-        return sum(run.memory for run in (*item.runs, *item.earlier))
+        return sum(chunk.memory for chunk in (*item.chunks, *item.earlier))
 
     def together(self, storage: Storage, items: Sequence[KeyRange]) -> list[Resolved]:
         return [self(storage, item) for item in items]
@@ -286,9 +288,11 @@ class Resolve:
         import pyarrow as pa
 
         schema = working_schema(self.columns, self.keep)
-        found = (read_run(storage, run, self.key, item.after, item.up_to) for run in (*item.runs, *item.earlier))
-        parts = [rows.select(schema.names) for rows in found if rows is not None]
-        rows = in_force(pa.concat_tables([schema.empty_table(), *parts]), self.activations)
+        found = (
+            read_chunk(storage, chunk, self.key, item.after, item.up_to) for chunk in (*item.chunks, *item.earlier)
+        )
+        pieces = [rows.select(schema.names) for rows in found if rows is not None]
+        rows = in_force(pa.concat_tables([schema.empty_table(), *pieces]), self.activations)
         if self.keep is Keep.HISTORY:
             settled = history(rows, self.key, self.order_by, activations=self.activations, start=self.start)
         else:
@@ -304,12 +308,12 @@ class Resolve:
         names = [*schema.names, HIDDEN]
         shown = marked(marked(settled.rows, DELETED, False), HIDDEN, False)
         both = pa.concat_tables([shown.select(names), marked(settled.hidden, HIDDEN, True).select(names)])
-        both = sorted_rows(with_partitions(both, self.place.partitions), self.place.order)
+        both = sorted_rows(with_partitions(both, self.spec.partitions), self.spec.order)
         if not both.num_rows:
             return Resolved(None, frozenset(), settled.inserted, settled.updated, settled.deleted)
-        touched = touched_ranges(both, self.place.order, self.bounds)
-        run = write_run(storage, self.place.prefix + scratch_path(self.run, random_id()), both, self.place.order)
-        return Resolved(run, touched, settled.inserted, settled.updated, settled.deleted)
+        touched = touched_ranges(both, self.spec.order, self.bounds)
+        chunk = write_chunk(storage, self.spec.prefix + scratch_path(self.run, random_id()), both, self.spec.order)
+        return Resolved(chunk, touched, settled.inserted, settled.updated, settled.deleted)
 
 
 @dataclass(frozen=True)
@@ -327,12 +331,12 @@ class Replace:
 
     keep: Keep
     columns: TableColumns
-    place: Place
+    spec: FileSpec
     activations: tuple[Activation, ...]
 
     def size(self, item: Replacement) -> int:
         region = item.region
-        return sum(run.memory for run in region.runs) + sum(4 * file.bytes for file in region.files)
+        return sum(chunk.memory for chunk in region.chunks) + sum(4 * file.bytes for file in region.files)
 
     def together(self, storage: Storage, items: Sequence[Replacement]) -> list[Arranged]:
         return [self(storage, item) for item in items]
@@ -342,39 +346,39 @@ class Replace:
         import pyarrow.compute as pc
 
         schema = working_schema(self.columns, Keep.LATEST).append(pa.field(HIDDEN, pa.bool_()))
-        none = with_partitions(schema.empty_table(), self.place.partitions)
-        region, order = item.region, self.place.order
-        parts = [none]
+        none = with_partitions(schema.empty_table(), self.spec.partitions)
+        region, order = item.region, self.spec.order
+        pieces = [none]
         for file in region.files:
             removed = item.removed.get(file.id)
-            rows, hidden = (read(storage, self.place.prefix, file) for read in (read_rows, read_hidden))
+            rows, hidden = (read(storage, self.spec.prefix, file) for read in (read_rows, read_hidden))
             if rows is not None:
                 staying = rows if removed is None else _without(rows, removed.rows)
                 staying = marked(conformed(staying, schema), DELETED, False)
-                parts.append(self._inside(marked(staying, HIDDEN, False), region))
+                pieces.append(self._inside(marked(staying, HIDDEN, False), region))
             if hidden is not None:
                 staying = hidden if removed is None else _without(hidden, removed.hidden)
-                parts.append(self._inside(marked(conformed(staying, schema), HIDDEN, True), region))
-        for run in region.runs:
-            new = read_run(storage, run, order, region.after, region.up_to)
+                pieces.append(self._inside(marked(conformed(staying, schema), HIDDEN, True), region))
+        for chunk in region.chunks:
+            new = read_chunk(storage, chunk, order, region.after, region.up_to)
             if new is not None:
-                parts.append(new.select(none.column_names))
-        rows = pa.concat_tables(parts)
+                pieces.append(new.select(none.column_names))
+        rows = pa.concat_tables(pieces)
         gone = 0
         if self.keep is not Keep.HISTORY:
             rows, gone = without_gone(rows, self.columns, self.activations)
         rows = sorted_rows(rows, order)
         is_hidden = rows.column(HIDDEN)
-        files = write_files(storage, self.place, rows.filter(pc.invert(is_hidden)), rows.filter(is_hidden))
+        files = write_files(storage, self.spec, rows.filter(pc.invert(is_hidden)), rows.filter(is_hidden))
         return Arranged(tuple(files), deleted=gone)
 
     def _inside(self, rows: pa.Table, region: Region) -> pa.Table:
-        rows = sorted_rows(with_partitions(rows, self.place.partitions), self.place.order)
-        return between(rows, self.place.order, region.after, region.up_to)
+        rows = sorted_rows(with_partitions(rows, self.spec.partitions), self.spec.order)
+        return between(rows, self.spec.order, region.after, region.up_to)
 
 
 def _without(rows: pa.Table, gone: pa.Int64Array) -> pa.Table:
-    """``rows`` but for those at these places."""
+    """``rows`` but for those at these positions."""
     import numpy as np
     import pyarrow as pa
 

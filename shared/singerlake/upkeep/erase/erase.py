@@ -21,7 +21,7 @@ from singerlake.stores.port import Loaded
 from singerlake.upkeep.commit_change import Commits, record_run
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.declared import as_declared, doubt
-from singerlake.upkeep.erase.find import FindMessages, Found, Sought, look_at_unfinished
+from singerlake.upkeep.erase.find import FindMessages, FoundMessages, Sought, look_at_unfinished
 from singerlake.upkeep.erase.match import Meant, OfRun, Ready
 from singerlake.upkeep.erase.members import (
     LeftObject,
@@ -351,7 +351,7 @@ class _Erasure:
             stream=self.context.stream,
         )
 
-    def _look_into(self, files: list[DataFile]) -> Iterator[tuple[DataFile, Found]]:
+    def _look_into(self, files: list[DataFile]) -> Iterator[tuple[DataFile, FoundMessages]]:
         """The files that hold what is meant, with how much of it."""
         sought = {self._key(file): file for file in files}
         items = (Sought(key, file.bytes) for key, file in sought.items())

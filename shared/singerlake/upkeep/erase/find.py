@@ -40,7 +40,7 @@ class Sought(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMessages:
     """How many messages of an object are meant, how many ``records`` are among them, and which values of the condition
     they hold. ``attached`` are the attached files of these messages, where they are asked for. ``trouble`` says why not
     all of it was looked into."""
@@ -63,21 +63,21 @@ class FindMessages:
         """Its stored bytes."""
         return item.bytes
 
-    def __call__(self, storage: Storage, item: Sought) -> Found:
+    def __call__(self, storage: Storage, item: Sought) -> FoundMessages:
         """Read it whole. Raises what storage raises."""
         return self._look(storage, item, None)
 
-    def together(self, storage: Storage, items: Sequence[Sought]) -> Sequence[Found]:
+    def together(self, storage: Storage, items: Sequence[Sought]) -> Sequence[FoundMessages]:
         """Read several. Raises what storage raises."""
         bodies = small_bodies(storage, items)
         return [self._look(storage, item, body) for item, body in zip(items, bodies, strict=True)]
 
-    def _look(self, storage: Storage, item: Sought, body: bytes | None) -> Found:
+    def _look(self, storage: Storage, item: Sought, body: bytes | None) -> FoundMessages:
         try:
             with storage.open(item.key) if body is None else io.BytesIO(body) as stream:
                 found = self.look_into(item.key, stream)
         except MissingFileError:
-            return Found(trouble=Finding("missing", item.key, "is not there"))
+            return FoundMessages(trouble=Finding("missing", item.key, "is not there"))
         if not self.attached or not found.messages or found.trouble is not None:
             return found
         try:
@@ -87,7 +87,7 @@ class FindMessages:
             # It was collected meanwhile.
             return found
 
-    def look_into(self, key: str, stream: BinaryIO) -> Found:
+    def look_into(self, key: str, stream: BinaryIO) -> FoundMessages:
         """What is in the object with that key, whose stored bytes ``stream`` gives. Raises what ``stream`` raises."""
         look = _Look(key)
         trouble = None
@@ -98,7 +98,7 @@ class FindMessages:
                 look.into_text(stream, self.ready.matcher())
         except BrokenFileError as error:
             trouble = Finding("broken", key, error.message)
-        return Found(look.messages, look.records, frozenset(look.entries), trouble)
+        return FoundMessages(look.messages, look.records, frozenset(look.entries), trouble)
 
 
 class _Look:
@@ -166,7 +166,7 @@ def find_traces(
         yield Finding("erased", left.key, f"is attached to no record, so nobody can tell whose it was; {_way(left)}")
 
 
-def look_at_unfinished(storage: Storage, prefix: str, ready: Ready) -> Iterator[tuple[str, Found]]:
+def look_at_unfinished(storage: Storage, prefix: str, ready: Ready) -> Iterator[tuple[str, FoundMessages]]:
     """The data files below ``prefix`` that are not whole, by name, where what there is of one holds a message that
     is meant. Raises what storage raises."""
     finder = FindMessages(ready)

@@ -76,7 +76,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None
         while kept and kept[0].order < file.order:
             versions.seen(kept[0].content, kept.popleft().created, offset)
         facts = file.facts
-        placed = place(file, facts, versions.seen(file.schema, facts.created, offset), offset)
+        placed = listed_at(file, facts, versions.seen(file.schema, facts.created, offset), offset)
         if former is not None:
             known = former.meet(file.id)
             if known is None:
@@ -182,12 +182,12 @@ def timed(placed: DataFile, said: FileFacts, known: DataFile) -> DataFile:
 
 def describe(file: ScannedFile, version: str) -> NewFile:
     """A file as a transaction lists it; ``version`` is its own SCHEMA line's."""
-    placed = msgspec.structs.asdict(place(file, file.facts, version, 0))
+    placed = msgspec.structs.asdict(listed_at(file, file.facts, version, 0))
     del placed["offset"]
     return NewFile(**placed)
 
 
-def place(file: ScannedFile, said: FileFacts, version: str, offset: int) -> DataFile:
+def listed_at(file: ScannedFile, said: FileFacts, version: str, offset: int) -> DataFile:
     """A file at an offset of the log; ``said`` are its facts."""
     first, last = said.first or said.created, said.last or said.created
     return DataFile(

@@ -40,7 +40,7 @@ from singerlake.upkeep.erase.match import Matches
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles
 from singerlake.upkeep.rebuild.caches import rebuild_catalogue, rebuild_root
 from singerlake.upkeep.rebuild.choose import TornFile
-from singerlake.upkeep.rebuild.rebuild import Hashes, place, without_uncommitted
+from singerlake.upkeep.rebuild.rebuild import Hashes, listed_at, without_uncommitted
 from singerlake.upkeep.rebuild.repair import KindTotals, Repair, plan_anew, plan_repair
 from singerlake.upkeep.rebuild.survey import Survey, SurveyJournal, SurveyTask, open_survey_journal, survey
 from singerlake.upkeep.result import FOR_PYTHON, NONE, UNSEEN, Finding, Progress, Report, Tally, reporting
@@ -403,10 +403,10 @@ class WriteTornFiles:
 
     def _written(self, torn: TornFile) -> ScannedFile | Finding:
         facts = torn.file.facts
-        listed = place(torn.file, facts, self.hashes.of(torn.file.schema), 0)
+        listed = listed_at(torn.file, facts, self.hashes.of(torn.file.schema), 0)
         # No state has this lineage: the file is listed nowhere yet, so it has no offset.
         item = Rewrite(listed, self.ids(), self.ids(), self.lake_id)
-        task = RewriteFiles(_Places(torn.erased), self.prefix, self.stream, self.at, _WHO)
+        task = RewriteFiles(_Numbers(torn.erased), self.prefix, self.stream, self.at, _WHO)
         outcome = task(self.storage, item)
         if isinstance(outcome, Finding):
             return outcome
@@ -418,16 +418,16 @@ class WriteTornFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _Numbers:
     """What finds messages by their number in the file, as bits."""
 
     bits: int
 
-    def matcher(self) -> _PlaceMatcher:
-        return _PlaceMatcher(self.bits)
+    def matcher(self) -> _NumberMatcher:
+        return _NumberMatcher(self.bits)
 
 
-class _PlaceMatcher:
+class _NumberMatcher:
     def __init__(self, bits: int) -> None:
         self._bits = bits
         self._seen = 0

@@ -27,7 +27,7 @@ from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, 
 from singerlake.upkeep.checks import check_state, is_of
 from singerlake.upkeep.rebuild.choose import TornFile, choose
 from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, Listing
-from singerlake.upkeep.rebuild.rebuild import Hashes, describe, other_bytes, place, rebuilt, timed
+from singerlake.upkeep.rebuild.rebuild import Hashes, describe, listed_at, other_bytes, rebuilt, timed
 from singerlake.upkeep.rebuild.survey import Survey
 from singerlake.upkeep.result import NONE, Finding, Tally
 from singerlake.upkeep.scanned_file import ScannedFile
@@ -370,7 +370,7 @@ def _mended(
         facts = file.facts
         other = other_bytes(file, facts, listed, prefix)
         findings += (other,) if other is not None else ()
-        mended = timed(place(file, facts, version, listed.offset), facts, listed)
+        mended = timed(listed_at(file, facts, version, listed.offset), facts, listed)
         # Of a million that are as they are listed, no second one is kept.
         return listed if mended == listed else mended
     findings.append(
