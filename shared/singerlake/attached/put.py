@@ -51,7 +51,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_Place = tuple[int, int]
+_Inode = tuple[int, int]
 """Device and inode."""
 
 
@@ -133,13 +133,13 @@ def _below(top: str, status: os.stat_result, home: str | None) -> Iterator[Found
             yield _file(path, inside, status)
 
 
-def _entered(path: str, status: os.stat_result, above: Sequence[_Place], home: str | None) -> _Place:
-    place = _place(status)
-    if place in above:
+def _entered(path: str, status: os.stat_result, above: Sequence[_Inode], home: str | None) -> _Inode:
+    inode = _inode(status)
+    if inode in above:
         raise SettingError("this folder is a link to a folder above it", hint="remove the link", file=path)
     if home is not None and os.path.join(os.path.realpath(path), "").startswith(os.path.join(home, "")):
         raise SettingError("the lake itself is among the files", hint="name another folder", file=path)
-    return place
+    return inode
 
 
 def _names(folder: str) -> list[str]:
@@ -149,7 +149,7 @@ def _names(folder: str) -> list[str]:
         raise _unreadable(folder, error) from error
 
 
-def _place(status: os.stat_result) -> _Place:
+def _inode(status: os.stat_result) -> _Inode:
     return status.st_dev, status.st_ino
 
 

@@ -64,7 +64,7 @@ def rescued_json(lost: Iterable[Lost]) -> str:
 def _written(tree: dict[str | int, Any]) -> str:
     texts = {key: _written(value) if isinstance(value, dict) else value for key, value in tree.items()}
     if 0 in texts or not all(isinstance(key, str) for key in texts):
-        return "[" + ",".join(texts.get(place, "null") for place in range(1 + max(map(int, texts)))) + "]"
+        return "[" + ",".join(texts.get(position, "null") for position in range(1 + max(map(int, texts)))) + "]"
     return "{" + ",".join(f"{_name(str(key))}:{text}" for key, text in texts.items()) + "}"
 
 
@@ -106,14 +106,14 @@ class BatchDecoder:
         self._known = known
         own = own_columns(request)
         self._record = Struct(tuple(field for field in columns.fields if own.get(field.name) is None))
-        places = {field.name: index for index, field in enumerate(self._record.fields)}
+        positions = {field.name: index for index, field in enumerate(self._record.fields)}
         self._plan = [
-            (each, places.get(each.name), type) for each, type in zip(columns.fields, schema.types, strict=True)
+            (each, positions.get(each.name), type) for each, type in zip(columns.fields, schema.types, strict=True)
         ]
         self._rescued = columns.fields.index(RESCUED) if own.get(RESCUED.name) and RESCUED in columns.fields else None
         beside = tuple(field for field in columns.fields if own.get(field.name) and field.name in (*ENVELOPE, RECORD))
         envelope = tuple(field.name for field in beside if field.name in ENVELOPE)
-        self._beside = {field.name: len(places) + index for index, field in enumerate(beside)}
+        self._beside = {field.name: len(positions) + index for index, field in enumerate(beside)}
         self._typed = typed_decoder(self._record, envelope)
         self._strict = typed_decoder(self._record, envelope, known) if known else None
         self._raw = holds_raw(self._record)
@@ -160,11 +160,11 @@ class BatchDecoder:
         if undeclared and self._mode is Mode.FAILFAST:
             return None
         arrays: list[pa.Array] = []
-        for index, (field, place, arrow) in enumerate(self._plan):
+        for index, (field, position, arrow) in enumerate(self._plan):
             if index == self._rescued:
                 arrays.append(pa.nulls(rows, arrow) if rest is None else rest.cast(arrow))
-            elif place is not None or field.name in self._beside:
-                held = self._beside[field.name] if place is None else place
+            elif position is not None or field.name in self._beside:
+                held = self._beside[field.name] if position is None else position
                 arrays.append(taken.arrays[held].slice(begin, rows))
             elif field.name == FILES:
                 arrays.append(files_array(offsets, origin.files, arrow))
@@ -206,19 +206,19 @@ class BatchDecoder:
 
         arrays: list[pa.Array] = []
         properties = transposed(rows.records, len(self._record.fields))
-        for index, (field, place, arrow) in enumerate(self._plan):
+        for index, (field, position, arrow) in enumerate(self._plan):
             if index == self._rescued:
                 # What was lost is known when all others are built.
                 arrays.append(None)
                 continue
-            if place is None and field.name == FILES:
+            if position is None and field.name == FILES:
                 arrays.append(files_array(rows.offsets, origin.files, arrow))
                 continue
-            values = self._own(field.name, rows, data, origin) if place is None else properties[place]
+            values = self._own(field.name, rows, data, origin) if position is None else properties[position]
             try:
                 arrays.append(build(values, field, arrow))
             except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-                if place is None and field.name == OFFSET:
+                if position is None and field.name == OFFSET:
                     misfit = MisfitError(field.name, describe(field.type), "a larger number")
                     raise value_error(
                         Lost((field.name,), str(rows.offsets[-1]), misfit), rows.offsets[-1], origin, hint=_BIGINT

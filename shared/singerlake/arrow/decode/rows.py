@@ -44,22 +44,22 @@ class Rows:
         records = [message.record for message in messages]
         if all(records):
             return cls(records, offsets[: len(records)], len(records), lost or {}, _messages=messages)
-        places, chosen, count = [], [], 0
-        for place, record in enumerate(records):
+        positions, chosen, count = [], [], 0
+        for position, record in enumerate(records):
             if record is False:
                 continue
             if record is not None or blank is not None:
-                places.append(place)
+                positions.append(position)
                 chosen.append(offsets[count])
             count += 1
-        row_of = {place: row for row, place in enumerate(places)}
+        row_of = {position: row for row, position in enumerate(positions)}
         return cls(
-            [blank if records[place] is None else records[place] for place in places],
+            [blank if records[position] is None else records[position] for position in positions],
             chosen,
             count,
-            {row_of[place]: each for place, each in (lost or {}).items()},
-            _messages=[messages[place] for place in places],
-            _lines=places,
+            {row_of[position]: each for position, each in (lost or {}).items()},
+            _messages=[messages[position] for position in positions],
+            _lines=positions,
         )
 
     def between(self, begin: int, end: int) -> Rows:

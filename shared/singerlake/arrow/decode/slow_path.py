@@ -67,14 +67,14 @@ class SlowPath:
         messages: list[Any] = []
         lost: dict[int, list[Lost]] = {}
         count = 0
-        for place, line in enumerate(data.split(b"\n")[:-1]):
+        for position, line in enumerate(data.split(b"\n")[:-1]):
             try:
                 if self._raw:
                     line.decode()
-                message = self._typed.decode(line) if self._typed else self._message(line, place, lost)
+                message = self._typed.decode(line) if self._typed else self._message(line, position, lost)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 try:
-                    message = with_room(partial(self._message, line, place, lost))
+                    message = with_room(partial(self._message, line, position, lost))
                 except (ValueError, RecursionError) as error:
                     raise _no_message(error, offsets[count], origin) from None
             except ValueError as error:
@@ -115,17 +115,17 @@ class SlowPath:
             value = value.get(key) if isinstance(value, dict) else None
         return text_of(value)
 
-    def _message(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
+    def _message(self, line: bytes, position: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
         """A line as the typed decoder gives it. Raises ``ValueError`` where it is no message."""
         try:
             if self._raw:
                 line.decode()
-            return self._as_written(line, place, lost)
+            return self._as_written(line, position, lost)
         except NOT_STRICT:
             message = parse(line)
         kind = message.get("type") if isinstance(message, dict) else None
         misfits: list[Lost] = []
-        read = self._without_record(kind, message, place, lost)
+        read = self._without_record(kind, message, position, lost)
         if read is not None:
             return read
         record = message.get("record") if kind == "RECORD" else None
@@ -134,14 +134,14 @@ class SlowPath:
         read = self._beside(message, misfits)
         read.record = fit_record(record, self._record, misfits)
         if misfits:
-            lost[place] = misfits
+            lost[position] = misfits
         return read
 
-    def _as_written(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
+    def _as_written(self, line: bytes, position: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
         """The same of strict JSON. Raises ``ValueError``, and one of ``NOT_STRICT``."""
         record, kind = text_at(line, ("record",)), parse(text_at(line, ("type",)))
         message = {key: parse(text_at(line, (key,))) for key in map(ENVELOPE.__getitem__, self._envelope)}
-        read = self._without_record(kind, message, place, lost)
+        read = self._without_record(kind, message, position, lost)
         if read is not None:
             return read
         if kind != "RECORD" or record[:1] != b"{":
@@ -150,11 +150,11 @@ class SlowPath:
         read = self._beside(message, misfits)
         read.record = fit_texts(record, self._record, misfits)
         if misfits:
-            lost[place] = misfits
+            lost[position] = misfits
         return read
 
     def _without_record(
-        self, kind: Any, message: dict[str, Any], place: int, lost: dict[int, list[Lost]]
+        self, kind: Any, message: dict[str, Any], position: int, lost: dict[int, list[Lost]]
     ) -> SimpleNamespace | None:
         """A SCHEMA or an ACTIVATE_VERSION message; None for any other."""
         if kind == "SCHEMA":
@@ -165,7 +165,7 @@ class SlowPath:
         read = self._beside(message, misfits)
         read.record = None
         if misfits and self._blank is not None:
-            lost[place] = misfits
+            lost[position] = misfits
         return read
 
     def _beside(self, message: dict[str, Any], lost: list[Lost]) -> SimpleNamespace:

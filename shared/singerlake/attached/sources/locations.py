@@ -242,21 +242,21 @@ class Allowed:
     @classmethod
     def parse(cls, entries: Sequence[str]) -> Allowed:
         """What ``file_sources`` says. Raises ``SettingError``."""
-        places = [_place(entry, number) for number, entry in enumerate(entries, 1)]
+        locations = [_location_of(entry, number) for number, entry in enumerate(entries, 1)]
         return cls(
-            tuple(place.path for place in places if isinstance(place, LocalFile)),
-            tuple(place for place in places if isinstance(place, CloudObject)),
-            tuple(place for place in places if isinstance(place, WebFile)),
+            tuple(location.path for location in locations if isinstance(location, LocalFile)),
+            tuple(location for location in locations if isinstance(location, CloudObject)),
+            tuple(location for location in locations if isinstance(location, WebFile)),
         )
 
     def require(self, location: CloudObject | WebFile) -> None:
         """Raises ``UnreadableSourceError`` where ``location`` is not allowed."""
         if isinstance(location, CloudObject):
-            near = [place.segments for place in self.clouds if place.root == location.root]
+            near = [each.segments for each in self.clouds if each.root == location.root]
         else:
             server = (location.host, location.port)
-            near = [place.segments for place in self.web if (place.host, place.port) == server]
-        if not any(_begins(location.segments, place) for place in near):
+            near = [each.segments for each in self.web if (each.host, each.port) == server]
+        if not any(_begins(location.segments, each) for each in near):
             raise not_allowed()
 
 
@@ -268,24 +268,24 @@ def not_allowed() -> UnreadableSourceError:
     )
 
 
-def _begins(segments: Sequence[str], place: Sequence[str]) -> bool:
-    # A slash at its end makes no difference to what a place holds.
-    wanted = place[:-1] if place and place[-1] == "" else place
+def _begins(segments: Sequence[str], location: Sequence[str]) -> bool:
+    # A slash at its end makes no difference to what is below it.
+    wanted = location[:-1] if location and location[-1] == "" else location
     return list(segments[: len(wanted)]) == list(wanted)
 
 
-def _place(entry: str, number: int) -> LocalFile | CloudObject | WebFile:
+def _location_of(entry: str, number: int) -> LocalFile | CloudObject | WebFile:
     try:
-        place = parse_location(entry)
+        location = parse_location(entry)
     except UnreadableSourceError as error:
         text = error.message.replace("the location", "it").replace("a location", "an entry")
         message = f"file_sources has an entry that means no place: {text}"
         raise SettingError(message, hint=_ENTRIES, entry=_shown(entry, number)) from None
-    if isinstance(place, WebFile) and (place.query or "#" in entry):
+    if isinstance(location, WebFile) and (location.query or "#" in entry):
         raise SettingError(
             "file_sources has a URL with a query or a fragment", hint=_ENTRIES, entry=_shown(entry, number)
         )
-    return place
+    return location
 
 
 def _shown(entry: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Opening what a record names, whatever place it is in."""
+"""Opening what a record names, wherever that is."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class FileSources:
         self._local = LocalFiles(allowed.folders)
         self._cloud = CloudObjects(open_storage, small)
         self._web = web
-        for place in allowed.clouds:
-            self._cloud.bucket(place.root)
+        for bucket in allowed.clouds:
+            self._cloud.bucket(bucket.root)
 
     def open(self, text: str, deadline: Deadline) -> OpenedFile:
         """Open the file that ``text`` names, if that is allowed. Raises ``UnreadableSourceError``, and

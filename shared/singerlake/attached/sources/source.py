@@ -1,4 +1,4 @@
-"""A file that is being read, whatever place it is in."""
+"""A file that is being read, wherever it is."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class StreamPartition(InputPartition):
 
 
 @dataclass
-class _Source:
+class _Followed:
     """What a query follows, from its first look at the lake on. ``versions`` are hashes: labels may be given anew by a
     rebuild."""
 
@@ -175,7 +175,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._options = options
         self._schema = schema
         self._whole = whole
-        self._source: _Source | None = None
+        self._followed: _Followed | None = None
         self._columns: Struct | None = None
         self._declared: Struct | None = None
         self._newest: Manifest | None = None
@@ -184,7 +184,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._told: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        nothing = {"_source": None, "_columns": None, "_declared": None, "_newest": None}
+        nothing = {"_followed": None, "_columns": None, "_declared": None, "_newest": None}
         return {**self.__dict__, **nothing}
 
     def initialOffset(self) -> dict[str, Any]:
@@ -268,11 +268,11 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def stop(self) -> None:
         """Let go of the stream."""
-        self._source = self._newest = None
+        self._followed = self._newest = None
 
-    def _look(self) -> tuple[Manifest, _Source]:
+    def _look(self) -> tuple[Manifest, _Followed]:
         """The stream's state as it is now. The first look settles what the options and the schema mean, or why not."""
-        if self._source is None:
+        if self._followed is None:
             stream = open_stream(self._options)
             newest = stream.state_reader()
             state = newest.look()
@@ -280,13 +280,13 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             # Where a query begins counts for its first start alone; what was before may have expired since.
             pinned = pin(state, replace(request, skip_expired=True))
             self._settle(state, totals_of(selected(state, pinned)).versions)
-            self._source = _Source(
+            self._followed = _Followed(
                 newest, Positions(stream, skip_expired=request.skip_expired), pinned.first, pinned.versions
             )
         else:
-            state = self._source.newest.look()
+            state = self._followed.newest.look()
         self._newest = state
-        return state, self._source
+        return state, self._followed
 
     def _settle(self, state: Manifest, versions: Iterable[str]) -> Struct:
         """What the schema's columns mean by what ``versions`` declare. It stays so while the query runs: what a string
@@ -311,7 +311,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             declared = newer if isinstance(newer, Struct) else declared
         return looked_for(columns, declared, request, chosen=True)
 
-    def _same_or_new(self, state: Manifest, source: _Source, stop: int) -> Bookmark:
+    def _same_or_new(self, state: Manifest, source: _Followed, stop: int) -> Bookmark:
         """The bookmark of an offset, the one returned before where that means the same: Spark compares texts."""
         if self._returned is None or source.positions.offset(state, self._returned) != stop:
             self._returned = bookmark_at(state, stop)
@@ -319,7 +319,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _files(self, state: Manifest, first: int, stop: int) -> Iterator[DataFile]:
         """The files that hold selected messages with offsets [first, stop)."""
-        versions = self._source.versions if self._source is not None else None
+        versions = self._followed.versions if self._followed is not None else None
         files = state.files_from(first, stop) if first < stop else FileList()
         return iter(files if versions is None else files.of_versions(versions))
 

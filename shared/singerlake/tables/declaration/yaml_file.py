@@ -99,7 +99,7 @@ def declared_table(name: str, value: Value) -> Declared:
         deleted_when=_deletion(said["deleted_when"]) if "deleted_when" in said else None,
         deletions=_member(said, "deletions", Deletions) or Deletions.HARD,
         null_keys=_member(said, "null_keys", NullKeys) or NullKeys.FAIL,
-        places=_places(value, said),
+        written_at=_written_at(value, said),
     )
     return Declared(name=name, source=_source(said["from"]), template=template, keep_by_key=keep is None)
 
@@ -121,7 +121,7 @@ def _of_statement(name: str, value: Value, said: Mapping[str, Value]) -> Declare
         format=_format(said),
         csv_formulas=_formulas(value, said),
         sql=said["sql"].made(statement_of),
-        places=_places(value, said),
+        written_at=_written_at(value, said),
     )
     return Declared(name=name, source="", template=template)
 
@@ -233,16 +233,16 @@ def _format(said: Mapping[str, Value]) -> Format:
     return Format(said["format"].one_of(each.value for each in Format))
 
 
-def _places(value: Value, said: Mapping[str, Value]) -> dict[str, tuple[str, int]]:
+def _written_at(value: Value, said: Mapping[str, Value]) -> dict[str, tuple[str, int]]:
     """Where each name stands that has to be one of the stream's."""
-    places = {"": (value.file, value.line)}
+    written_at = {"": (value.file, value.line)}
     for key, each in said.items():
-        places[key] = (each.file, each.line)
+        written_at[key] = (each.file, each.line)
         if key in ("columns", "checks"):
-            places |= {f"{key}.{name}": (below.file, below.line) for name, below in each.mapping().items()}
+            written_at |= {f"{key}.{name}": (below.file, below.line) for name, below in each.mapping().items()}
         elif key in ("key", "order_by", "sort_by", "partition_by"):
-            places |= {f"{key}.{item.node.value}": (item.file, item.line) for item in each.items()}
-    return places
+            written_at |= {f"{key}.{item.node.value}": (item.file, item.line) for item in each.items()}
+    return written_at
 
 
 NAME = "projections.yml"

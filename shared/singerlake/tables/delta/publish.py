@@ -235,18 +235,18 @@ def stats(storage: Storage, key: str, size: int, first: Sequence[str]) -> str:
     footer = _footer(storage, key, size)
     # Which leaf of the file is a column of its own: names alone do not tell a nested one from a name with a dot.
     schema = footer.schema.to_arrow_schema()
-    places: dict[str, int] = {}
+    leaves: dict[str, int] = {}
     leaf = 0
     for field in schema:
         if not _is_nested(field.type):
-            places[field.name] = leaf
+            leaves[field.name] = leaf
         leaf += _leaves(field.type)
-    chosen = [name for name in dict.fromkeys([*first, *places]) if name in places][:COLUMNS]
+    chosen = [name for name in dict.fromkeys([*first, *leaves]) if name in leaves][:COLUMNS]
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     for name in chosen:
-        groups = [footer.row_group(index).column(places[name]).statistics for index in range(footer.num_row_groups)]
+        groups = [footer.row_group(index).column(leaves[name]).statistics for index in range(footer.num_row_groups)]
         if any(group is None or not group.has_null_count for group in groups):
             continue
         nulls[name] = sum(group.null_count for group in groups)

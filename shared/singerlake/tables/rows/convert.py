@@ -221,12 +221,12 @@ class RowMaker:
         times = read.column(TIME) if self.declaration.has_moments else None
         others = read.filter(pc.invert(is_record)).select([OFFSET, TABLE_VERSION])
         if others.num_rows:
-            places = read.column(OFFSET)
+            offsets = read.column(OFFSET)
             for each in others.to_pylist():
                 if each[TABLE_VERSION] is not None:
                     moment = None
                     if times is not None:
-                        moment = _last(times.slice(0, pc.index(places, each[OFFSET]).as_py())) or seen.moment
+                        moment = _last(times.slice(0, pc.index(offsets, each[OFFSET]).as_py())) or seen.moment
                     at = None if moment is None else timestamp(moment)
                     seen.activations.append(Activation(offset=each[OFFSET], version=each[TABLE_VERSION], at=at))
         if times is not None:

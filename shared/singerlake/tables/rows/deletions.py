@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def in_force(rows: pa.Table, activations: Sequence[Activation]) -> pa.Table:
-    """``rows`` with the version in force in the place of one that is missing. ``activations`` are in order of their
+    """``rows`` with the version in force in the position of one that is missing. ``activations`` are in order of their
     offsets, the last one before the first row among them."""
     import numpy as np
     import pyarrow as pa
@@ -26,15 +26,15 @@ def in_force(rows: pa.Table, activations: Sequence[Activation]) -> pa.Table:
     if not activations or not versions.null_count:
         return rows
     offsets = rows.column(OFFSET).to_numpy()
-    places = np.searchsorted([each.offset for each in activations], offsets, side="left")
-    named = pa.array([None, *(each.version for each in activations)], pa.int64()).take(pa.array(places))
+    positions = np.searchsorted([each.offset for each in activations], offsets, side="left")
+    named = pa.array([None, *(each.version for each in activations)], pa.int64()).take(pa.array(positions))
     filled = pc.coalesce(versions, pa.chunked_array([named]))
     return rows.set_column(rows.schema.get_field_index(TABLE_VERSION), rows.schema.field(TABLE_VERSION), filled)
 
 
 def gone_by(rows: pa.Table, activations: Sequence[Activation]) -> pa.Array:
-    """Of each row the place of the first of ``activations`` that sends it away, which comes after it and names another
-    version. Null where none does. Versions are those in force."""
+    """Of each row the position of the first of ``activations`` that sends it away, which comes after it and names
+    another version. Null where none does. Versions are those in force."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -42,16 +42,16 @@ def gone_by(rows: pa.Table, activations: Sequence[Activation]) -> pa.Array:
     if not activations:
         return pa.nulls(rows.num_rows, pa.int64())
     named = np.array([each.version for each in activations])
-    # The next place after each where another version is named.
+    # The next position after each where another version is named.
     other = np.full(len(named) + 1, len(named))
-    for place in range(len(named) - 2, -1, -1):
-        other[place] = place + 1 if named[place + 1] != named[place] else other[place + 1]
-    places = np.searchsorted([each.offset for each in activations], rows.column(OFFSET).to_numpy(), side="right")
+    for position in range(len(named) - 2, -1, -1):
+        other[position] = position + 1 if named[position + 1] != named[position] else other[position + 1]
+    positions = np.searchsorted([each.offset for each in activations], rows.column(OFFSET).to_numpy(), side="right")
     versions = rows.column(TABLE_VERSION)
-    same = np.append(named, 0)[places] == pc.fill_null(versions, 0).to_numpy()
+    same = np.append(named, 0)[positions] == pc.fill_null(versions, 0).to_numpy()
     same &= pc.is_valid(versions).to_numpy()
-    places = np.where(same, other[places], places)
-    return pa.array(places, mask=places == len(named))
+    positions = np.where(same, other[positions], positions)
+    return pa.array(positions, mask=positions == len(named))
 
 
 def not_gone(rows: pa.Table, activations: Sequence[Activation]) -> pa.Table:
@@ -114,7 +114,7 @@ def with_gone(rows: pa.Table, activations: Sequence[Activation], key: Sequence[s
 
 
 def _went_last(rows: pa.Table, went: pa.Array, key: Sequence[str]) -> pa.Array:
-    """Of each row whether none of its key has a greater place in ``went``."""
+    """Of each row whether none of its key has a greater position in ``went``."""
     import numpy as np
     import pyarrow as pa
 

@@ -165,14 +165,14 @@ def _newer_versions(rows: pa.Table, key: Sequence[str], events: Any, current: An
     if not rows.num_rows:
         return rows
     last = np.flatnonzero(is_last_of(rows, key).to_numpy(zero_copy_only=False))
-    places = np.flatnonzero(events.to_numpy(zero_copy_only=False))
-    nearest = np.searchsorted(places, last, side="right") - 1
+    positions = np.flatnonzero(events.to_numpy(zero_copy_only=False))
+    nearest = np.searchsorted(positions, last, side="right") - 1
     is_open = np.append(current.to_numpy(zero_copy_only=False), False)[nearest]
     # A key without an event has none of its own there.
-    is_open &= np.append(places, -1)[nearest] > np.append(-1, last[:-1])
+    is_open &= np.append(positions, -1)[nearest] > np.append(-1, last[:-1])
     last, nearest = last[is_open], nearest[is_open]
     versions = _array(rows.column(TABLE_VERSION))
-    return rows.take(last).filter(differing(versions.take(last), versions.take(places[nearest])))
+    return rows.take(last).filter(differing(versions.take(last), versions.take(positions[nearest])))
 
 
 def _with_endings(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], activation: Activation) -> pa.Table:

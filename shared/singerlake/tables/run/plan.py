@@ -135,7 +135,7 @@ class TablePlan:
         return others <= set(self.key)
 
     def decoded(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """A place in the order, as a file of the state says it."""
+        """A position in the order, as a file of the state says it."""
         schema = self.columns.schema
         text = {each.working for each in self.partitions}
         return tuple(
@@ -156,7 +156,7 @@ def partitions_of(declaration: TableDeclaration, columns: TableColumns) -> tuple
     made = []
     for index, each in enumerate(declaration.partition_by):
         column = columns.name_of(each.column)
-        made.append(PartitionColumn(f"{PARTITION}{index}", each.name(column), column, each.part))
+        made.append(PartitionColumn(f"{PARTITION}{index}", each.name(column), column, each.unit))
     return tuple(made)
 
 
@@ -292,7 +292,7 @@ def check_uses(declaration: TableDeclaration, columns: TableColumns, key: tuple[
         deletes = declaration.deleted_when.column
         _check_literals(declaration, "deleted_when", deletes, declaration.deleted_when, known[deletes].type)
     for each in declaration.partition_by:
-        if each.part is not None and not isinstance(known[each.column].type, Timestamp | Date):
+        if each.unit is not None and not isinstance(known[each.column].type, Timestamp | Date):
             raise SettingError(
                 f"partition_by of table {declaration.name!r} is {str(each)!r}, which is not a time",
                 hint="name a column that is a timestamp or a date, or cast it",

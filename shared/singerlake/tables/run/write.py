@@ -456,8 +456,8 @@ def cut(
     others: Sequence[tuple[Position, int]] = (),
     up_to: Position | None = None,
 ) -> list[Position]:
-    """Positions that cut rows into pieces of about ``most_rows``; ``others`` are more positions, each with how many rows
-    are before it."""
+    """Positions that cut rows into pieces of about ``most_rows``. ``others`` are more positions, each with how many
+    rows are before it."""
     marks = sorted([*others, *sample(chunks)], key=lambda mark: sort_key(mark[0]))
     cuts: list[Position] = []
     rows, left = 0, sum(count for _, count in marks)

@@ -90,7 +90,7 @@ class SqlTables:
         try:
             meant = [_meant(relation, self._names()) for relation in relations_in(declaration.sql or "")]
         except SettingError as error:
-            raise _placed(error, declaration) from None
+            raise _with_line(error, declaration) from None
         return [name for name in meant if name is not None]
 
     def _state_planned(self, name: str) -> TableState | None:
@@ -234,7 +234,7 @@ class SqlTables:
                 query.close()
                 raise
         except SettingError as error:
-            raise _placed(error, declaration) from None
+            raise _with_line(error, declaration) from None
 
     def _done_by(self, work: SqlAttempt, read: Mapping[str, LakeTable]) -> SqlAttempt:
         try:
@@ -246,7 +246,7 @@ class SqlTables:
                 # What an engine tells of a file that cannot be read says little.
                 self._read_files(read)
             if isinstance(error, SettingError):
-                raise _placed(error, work.plan.declaration) from None
+                raise _with_line(error, work.plan.declaration) from None
             raise
         return work
 
@@ -314,8 +314,8 @@ def _made_from(table: LakeTable, row_by_row: str | None) -> MadeFrom:
     )
 
 
-def _placed(error: SettingError, declaration: TableDeclaration) -> SettingError:
-    """The same error with the place of the statement, where it says none."""
+def _with_line(error: SettingError, declaration: TableDeclaration) -> SettingError:
+    """The same error with the line of the statement, where it says none."""
     if isinstance(error, _CircleError) or "line" in error.context:
         return error
     context = {**error.context, **declaration.at("sql")}

@@ -38,12 +38,12 @@ def read_gzip_members(stream: BinaryIO, take: Take, *, key: str) -> None:
     members.finish()
 
 
-def message_numbers(lines: bytes, places: Sequence[int], before: int) -> list[int]:
-    """Which messages of a file the lines at these ``places`` of whole ``lines`` are, where so many are ``before``."""
-    if not places or not look(lines)[1]:
-        return [before + at for at in places]
+def message_numbers(lines: bytes, numbers: Sequence[int], before: int) -> list[int]:
+    """Which messages of a file the lines at these ``numbers`` of whole ``lines`` are, where so many are ``before``."""
+    if not numbers or not look(lines)[1]:
+        return [before + at for at in numbers]
     schemas = [at for at, line in enumerate(lines.split(b"\n")) if is_schema_line(line)]
-    return [before + at - bisect_left(schemas, at) for at in places]
+    return [before + at - bisect_left(schemas, at) for at in numbers]
 
 
 class _Members:

@@ -61,9 +61,9 @@ class FoundFiles:
             self._schemas.append(file.schema)
         number = self.numbers
         order = file.file_order
-        place = not order.run, to_raw(order.created), to_raw(order.run), to_sortable(order.seq), order.atomic
+        position = not order.run, to_raw(order.created), to_raw(order.run), to_sortable(order.seq), order.atomic
         said = file.messages, schema, file.packed, encode(file.replaces) if file.replaces else None
-        self._rows.add("files", (number, to_raw(file.path), to_raw(file.id), *place, *said))
+        self._rows.add("files", (number, to_raw(file.path), to_raw(file.id), *position, *said))
         for own in ids_of(file):
             self._rows.add("ids", (to_raw(own), number))
         self.numbers += 1

@@ -395,7 +395,7 @@ class Sample:
     def of(self, files: Sequence[DataFile]) -> Sequence[DataFile]:
         """The files to read, in their order: at least one, where there is any."""
         wanted = self.files if self.share is None else ceil(len(files) * self.share)
-        lots = ((self._lot(file), place, file) for place, file in enumerate(files))
+        lots = ((self._lot(file), position, file) for position, file in enumerate(files))
         drawn = nsmallest(min(wanted or 0, len(files)), lots, key=itemgetter(0, 1))
         return [file for _, _, file in sorted(drawn, key=itemgetter(1))]
 
