@@ -22,6 +22,7 @@ from singerlake.storage.port import Storage
 from singerlake.upkeep.result import Finding
 from singerlake.upkeep.scan import ScanResult, scan, small_bodies
 from singerlake.upkeep.scanned_file import content_id
+from singerlake.work.engine import Task
 from singerlake.work.repeats import Repeats
 
 
@@ -171,7 +172,7 @@ class AttachedObject(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class AttachedTask:
+class AttachedTask(Task[AttachedObject, tuple[Finding, ...]]):
     """The task: an object below ``prefix``, and what is wrong with it."""
 
     prefix: str
@@ -196,10 +197,6 @@ class AttachedTask:
         if digest.hexdigest() != item.sha256:
             return (Finding("differs", key, f"its bytes are not those that were attached; {_RESTORE}"),)
         return ()
-
-    def together(self, storage: Storage, items: Sequence[AttachedObject]) -> Sequence[tuple[Finding, ...]]:
-        """Read several."""
-        return [self(storage, item) for item in items]
 
 
 def lost(key: str) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from singerlake.tables.run.one_table import TableRunner
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile, TableState
 from singerlake.tables.tasks.files import check_written, read_hidden, read_rows
-from singerlake.work.engine import Engine
+from singerlake.work.engine import Engine, Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,16 +32,13 @@ class TableFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class _CheckFile:
+class _CheckFile(Task[TableFile, tuple[str, ...]]):
     """The task: each file of a table is there, whole, and holds as many rows as the state says."""
 
     prefix: str
 
     def size(self, item: TableFile) -> int:
         return item.bytes
-
-    def together(self, storage: Storage, items: Sequence[TableFile]) -> list[tuple[str, ...]]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: TableFile) -> tuple[str, ...]:
         found = []

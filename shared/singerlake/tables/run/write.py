@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from singerlake.arrow.plan.request import MessageKinds
@@ -12,11 +12,10 @@ from singerlake.arrow.plan.splits import pack, splits
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import CheckFailedError
 from singerlake.format.state import selection
-from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Action, Check, Keep, TableDeclaration
 from singerlake.tables.rows.columns import TableColumn
 from singerlake.tables.rows.convert import NULL_KEY, SHOWN, RowMaker, Seen, one_of
-from singerlake.tables.run.discard import Unpublished
+from singerlake.tables.run.discard import Attempt
 from singerlake.tables.run.plan import TablePlan, make_plan
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import Activation, TableFile
@@ -38,7 +37,6 @@ from singerlake.tables.tasks.rewrite import (
 )
 from singerlake.tables.tasks.sorted_chunks import SortedChunk, sample
 from singerlake.work.batches import batches
-from singerlake.work.engine import Answer, Engine, Item, Task
 
 logger = logging.getLogger(__name__)
 
@@ -56,32 +54,23 @@ FEWEST_ROWS = 1000
 
 
 @dataclass
-class TableAttempt(Unpublished):
+class TableAttempt(Attempt):
     """``earlier`` are declarations by which the first records are made, each up to an offset. ``files`` is the table as
     it will be."""
 
-    storage: Storage
-    engine: Callable[[int], Engine]
     plan: TablePlan
-    id: str
     earlier: tuple[tuple[int, TableDeclaration], ...] = ()
-    seen: Seen = field(default_factory=Seen)
     files: tuple[TableFile, ...] = ()
-    made: list[TableFile] = field(default_factory=list)
-    scratch: list[str] = field(default_factory=list)
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
 
-    @property
-    def table(self) -> str:
-        return self.plan.declaration.name
-
     def do(self) -> None:
         """Do it. Raises ``CheckFailedError``, and what planning, reading and storage raise; ``discard`` then."""
         self._do()
-        self.scratch += check_unique(unique_columns(self.plan), self.files, self.id, self._done, self.seen)
-        self._refuse_failed()
+        plan = self.plan
+        checks = [each for each in plan.declaration.checks if each.condition is None and not _holds_anyway(plan, each)]
+        check_unique(self, [(each, plan.columns.name_of(each.column)) for each in checks], self.files, (OFFSET,))
 
     def _do(self) -> None:
         if self._is_straight():
@@ -175,12 +164,12 @@ class TableAttempt(Unpublished):
             files = plan.manifest.files_from(start, stop)
             selection.check_offsets(plan.manifest, files, start, stop)
             of_span = replace(task, maker=RowMaker(by, plan.columns, plan.key))
-            for _, answer in self._done(of_span, pack(splits(files, start, stop, SPLIT_BYTES), SPLIT_BYTES)):
+            for _, answer in self.done(of_span, pack(splits(files, start, stop, SPLIT_BYTES), SPLIT_BYTES)):
                 answers.append(answer)
                 self.seen.add(answer.seen)
                 self.made += answer.files
                 self.scratch += [chunk.key for chunk in answer.chunks]
-        self._refuse_failed()
+        refuse_failed(self)
         return answers
 
     def _spans(self) -> Iterator[tuple[int, int, TableDeclaration]]:
@@ -191,10 +180,6 @@ class TableAttempt(Unpublished):
             if start < stop:
                 yield start, stop, by
                 start = stop
-
-    def _refuse_failed(self) -> None:
-        if self.seen.failed:
-            raise failed_checks(self.plan.declaration, self.seen, self.plan)
 
     def _arrange(self, extracted: Sequence[Extracted]) -> None:
         plan = self.plan
@@ -211,7 +196,7 @@ class TableAttempt(Unpublished):
             start=plan.start,
         )
         meant = regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
-        self._take((region.files, answer) for region, answer in self._done(task, meant))
+        self._take((region.files, answer) for region, answer in self.done(task, meant))
 
     def _find(self, new: Sequence[SortedChunk]) -> list[FoundRows]:
         plan = self.plan
@@ -227,7 +212,7 @@ class TableAttempt(Unpublished):
             cuts=tuple(cut(new, MOST_ROWS)),
         )
         groups = list(batches(plan.files, _bytes, size=FIND_BYTES, most=FIND_FILES))
-        found = [answer for _, answer in self._done(task, groups)]
+        found = [answer for _, answer in self.done(task, groups)]
         self.scratch += [each.chunk.key for each in found if each.chunk is not None]
         return found
 
@@ -255,7 +240,7 @@ class TableAttempt(Unpublished):
                 ranges.append(KeyRange(after, end, pieces, others))
             after = end
         answers = []
-        for _, answer in self._done(task, ranges):
+        for _, answer in self.done(task, ranges):
             answers.append(answer)
             self.scratch += [answer.chunk.key] if answer.chunk else []
             self._count(answer)
@@ -273,7 +258,7 @@ class TableAttempt(Unpublished):
             Replacement(region, {file.id: removed[file.id] for file in region.files if file.id in removed})
             for region in regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
         ]
-        self._take((item.region.files, answer) for item, answer in self._done(task, meant))
+        self._take((item.region.files, answer) for item, answer in self.done(task, meant))
 
     def _take(self, answers: Iterable[tuple[Sequence[TableFile], Arranged]]) -> None:
         """The files of the table: new ones in the place of those that were read for them."""
@@ -289,9 +274,6 @@ class TableAttempt(Unpublished):
         self.inserted += answer.inserted
         self.updated += answer.updated
         self.deleted += answer.deleted
-
-    def _done(self, task: Task[Item, Answer], items: Sequence[Item]) -> Iterable[tuple[Item, Answer]]:
-        return self.engine(sum(map(task.size, items)))(task, items) if items else ()
 
     def _losing(self) -> set[int]:
         """The files of which an ACTIVATE_VERSION may send rows away, or end their intervals."""
@@ -338,8 +320,11 @@ def _bytes(file: TableFile) -> int:
     return file.bytes
 
 
-def failed_checks(declaration: TableDeclaration, seen: Seen, plan: TablePlan | None = None) -> CheckFailedError:
-    """The error that names the checks and some offsets. ``plan`` is that of a table of a stream."""
+def refuse_failed(work: Attempt) -> None:
+    """Raise ``CheckFailedError`` where a check failed: it names the checks and some offsets."""
+    seen = work.seen
+    if not seen.failed:
+        return
     told = "; ".join(
         f"{name}: {count} {'row' if count == 1 else 'rows'}"
         + (f", as at offset {', '.join(map(str, offsets))}" if offsets else "")
@@ -347,10 +332,10 @@ def failed_checks(declaration: TableDeclaration, seen: Seen, plan: TablePlan | N
             (name, count, seen.examples.get(name)) for name, count in sorted(seen.failed.items())
         )
     )
-    records = () if plan is None else plan.columns.records
+    records, key = (work.plan.columns.records, work.plan.key) if isinstance(work.plan, TablePlan) else ((), ())
     hints = []
     if NULL_KEY in seen.failed:
-        for source in () if plan is None else plan.key:
+        for source in key:
             other = next((each.source for each in records if _differ_by_case(source, each)), None)
             if other is not None:
                 hints.append(f"to make one column of both: columns: {{{other!r}: {{rename: {source!r}}}}}")
@@ -363,8 +348,10 @@ def failed_checks(declaration: TableDeclaration, seen: Seen, plan: TablePlan | N
         hints.append("records have values of both properties: give each a column of its own by 'rename'")
     if seen.failed.keys() - {NULL_KEY, *joined}:
         hints.append("correct the source, or set the check to drop or warn")
-    return CheckFailedError(
-        f"nothing was published, since checks failed: {told}", hint="; ".join(hints), table=declaration.name
+    raise CheckFailedError(
+        f"nothing was published, since checks failed: {told}",
+        hint="; ".join(hints),
+        table=work.plan.declaration.name,
     )
 
 
@@ -376,44 +363,28 @@ def _differ_by_case(source: str, column: TableColumn) -> bool:
 RANGE_ROWS = 1_000_000
 """Values that a task counts."""
 
-Done = Callable[[Task[Any, Any], Sequence[Any]], Iterable[tuple[Any, Any]]]
-"""Runs a task on items."""
 
-
-@dataclass(frozen=True, slots=True)
-class UniqueColumns:
-    """The checks of one table that a run looks at, each with the table's name of its column. ``beside`` are columns
-    that tell where a row comes from."""
-
-    table: str
-    checks: tuple[tuple[Check, str], ...]
-    beside: tuple[str, ...] = (OFFSET,)
-
-
-def unique_columns(plan: TablePlan) -> UniqueColumns:
-    """Those of a table of records, but for what the table cannot have twice."""
-    checks = (check for check in plan.declaration.checks if check.condition is None and not _holds_anyway(plan, check))
-    return UniqueColumns(plan.declaration.name, tuple((check, plan.columns.name_of(check.column)) for check in checks))
-
-
-def check_unique(unique: UniqueColumns, files: Sequence[TableFile], run: str, done: Done, seen: Seen) -> list[str]:
-    """Count in ``seen`` what the checks find in ``files``; gives the keys of what tasks handed to each other. The
-    columns of all files are read. Raises what tasks raise."""
-    scratch: list[str] = []
-    for check, column in unique.checks:
-        sort = SortColumn(table_prefix(unique.table), run, column, unique.beside)
-        found = [answer for _, answer in done(sort, files) if answer is not None]
-        scratch += [each.key for each in found]
+def check_unique(
+    work: Attempt, checks: Iterable[tuple[Check, str]], files: Sequence[TableFile], beside: tuple[str, ...]
+) -> None:
+    """Count in ``work`` what the checks that say that a column has no value twice find in ``files``; the table's name
+    of the column is with each. The columns of all files are read, and those ``beside`` that tell where a row comes
+    from. Raises ``CheckFailedError``, and what tasks raise."""
+    seen = work.seen
+    for check, column in checks:
+        sort = SortColumn(table_prefix(work.plan.declaration.name), work.id, column, beside)
+        found = [answer for _, answer in work.done(sort, files) if answer is not None]
+        work.scratch += [each.key for each in found]
         ranges = ranges_of(found, RANGE_ROWS)
         count, examples = 0, []
-        for _, (more, offsets) in done(CountDuplicates(column, unique.beside), ranges):
+        for _, (more, offsets) in work.done(CountDuplicates(column, beside), ranges):
             count += more
             examples += offsets
         if count:
             counts = seen.failed if check.action is Action.FAIL else seen.warned
             counts[check.name] += count
             seen.examples[check.name] = examples[:SHOWN]
-    return scratch
+    refuse_failed(work)
 
 
 def _holds_anyway(plan: TablePlan, check: Check) -> bool:

@@ -229,7 +229,9 @@ class SqlTables:
         try:
             query = engine.query(declaration.sql or "", names, find)
             try:
-                return SqlAttempt(runner.storage, runner.engine, plan, query, runner.ids(), part is not None)
+                return SqlAttempt(
+                    runner.storage, runner.engine, plan, runner.ids(), query=query, continues=part is not None
+                )
             except BaseException:
                 query.close()
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
@@ -21,11 +21,11 @@ from singerlake.tables.rows.conform import conformed
 from singerlake.tables.rows.convert import Seen
 from singerlake.tables.rows.order import sorted_rows
 from singerlake.tables.rows.partitions import is_partition, with_partitions
-from singerlake.tables.run.discard import Unpublished
+from singerlake.tables.run.discard import Attempt
 from singerlake.tables.run.plan import SqlPlan, check_uses, partitions_of
 from singerlake.tables.run.publish import retired_files
 from singerlake.tables.run.sql_engine import Query
-from singerlake.tables.run.write import MOST_ROWS, REGION_MEMORY, UniqueColumns, check_unique, failed_checks, ranges_of
+from singerlake.tables.run.write import MOST_ROWS, REGION_MEMORY, check_unique, ranges_of, refuse_failed
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import (
     KEPT_RUNS,
@@ -41,34 +41,24 @@ from singerlake.tables.state.types import words_of
 from singerlake.tables.tasks.duplicates import ValueRange
 from singerlake.tables.tasks.files import FileSpec, write_files
 from singerlake.tables.tasks.sorted_chunks import SortedChunk, read_chunk, write_chunk
-from singerlake.work.engine import Answer, Engine, Item, Task
+from singerlake.work.engine import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass
-class SqlAttempt(Unpublished):
+class SqlAttempt(Attempt):
     """``made`` are the files of the rows that the query gives. ``continues``: they come behind those that the table
     has."""
 
-    storage: Storage
-    engine: Callable[[int], Engine]
     plan: SqlPlan
-    query: Query
-    id: str
-    continues: bool = False
+    query: Query = field(kw_only=True)
+    continues: bool = field(kw_only=True)
     columns: TableColumns = field(init=False)
-    seen: Seen = field(default_factory=Seen)
-    made: list[TableFile] = field(default_factory=list)
-    scratch: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.columns = statement_columns(self.plan.declaration, self.query.columns)
-
-    @property
-    def table(self) -> str:
-        return self.plan.declaration.name
 
     def do(self) -> None:
         """Do it. Raises ``CheckFailedError``, and what the query, reading and storage raise; ``discard`` then."""
@@ -82,14 +72,12 @@ class SqlAttempt(Unpublished):
             self.made += answer.files
             chunks += answer.chunks
         self.scratch += [chunk.key for chunk in chunks]
-        self._refuse_failed()
+        refuse_failed(self)
         if chunks:
-            for _, files in self._done(WriteRange(self._spec, order), ranges_of(chunks, _rows_of_a_range(chunks))):
+            for _, files in self.done(WriteRange(self._spec, order), ranges_of(chunks, _rows_of_a_range(chunks))):
                 self.made += files
         checks = tuple((check, check.column) for check in declared.checks if check.condition is None)
-        unique = UniqueColumns(declared.name, checks, beside=())
-        self.scratch += check_unique(unique, (*self._kept, *self.made), self.id, self._done, self.seen)
-        self._refuse_failed()
+        check_unique(self, checks, (*self._kept, *self.made), beside=())
 
     def state(self, made_from: Sequence[MadeFrom], *, lake_id: str, now: str) -> TableState:
         """What is to be published."""
@@ -139,10 +127,6 @@ class SqlAttempt(Unpublished):
         assert last is not None
         return first.end, last.end
 
-    def _refuse_failed(self) -> None:
-        if self.seen.failed:
-            raise failed_checks(self.plan.declaration, self.seen)
-
     @property
     def _entries(self) -> tuple[ColumnEntry, ...]:
         return tuple(ColumnEntry(name=each.name, type=words_of(each.type)) for each in self.columns.table.fields)
@@ -174,9 +158,6 @@ class SqlAttempt(Unpublished):
             declared.csv_formulas,
             of_records=False,
         )
-
-    def _done(self, task: Task[Item, Answer], items: Sequence[Item]) -> Iterable[tuple[Item, Answer]]:
-        return self.engine(sum(map(task.size, items)))(task, items) if items else ()
 
 
 def _rows_of_a_range(chunks: Sequence[SortedChunk]) -> int:
@@ -310,7 +291,7 @@ class WriteRows:
 
 
 @dataclass(frozen=True)
-class WriteRange:
+class WriteRange(Task[ValueRange, tuple[TableFile, ...]]):
     """The task: the files of one range of sorted rows."""
 
     spec: FileSpec
@@ -318,9 +299,6 @@ class WriteRange:
 
     def size(self, item: ValueRange) -> int:
         return sum(chunk.memory for chunk in item.chunks)
-
-    def together(self, storage: Storage, items: Sequence[ValueRange]) -> list[tuple[TableFile, ...]]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: ValueRange) -> tuple[TableFile, ...]:
         import pyarrow as pa

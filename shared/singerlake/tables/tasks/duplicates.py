@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +14,11 @@ from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import TableFile
 from singerlake.tables.tasks.files import read_rows
 from singerlake.tables.tasks.sorted_chunks import SortedChunk, read_chunk, write_chunk
+from singerlake.work.engine import Task
 
 
 @dataclass(frozen=True)
-class SortColumn:
+class SortColumn(Task[TableFile, SortedChunk | None]):
     """The task: the values of one column of a file, in order, but for nulls; None where there are none. ``prefix`` is
     the table's; ``beside`` are the columns that come along, with which ``CountDuplicates`` names rows."""
 
@@ -29,9 +29,6 @@ class SortColumn:
 
     def size(self, item: TableFile) -> int:
         return item.bytes
-
-    def together(self, storage: Storage, items: Sequence[TableFile]) -> list[SortedChunk | None]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: TableFile) -> SortedChunk | None:
         import pyarrow.compute as pc
@@ -57,7 +54,7 @@ class ValueRange:
 
 
 @dataclass(frozen=True)
-class CountDuplicates:
+class CountDuplicates(Task[ValueRange, tuple[int, list[int]]]):
     """The task: how many rows of a range have a value that an earlier row has, and the first offsets of them, where
     rows have one."""
 
@@ -66,9 +63,6 @@ class CountDuplicates:
 
     def size(self, item: ValueRange) -> int:
         return sum(chunk.memory for chunk in item.chunks)
-
-    def together(self, storage: Storage, items: Sequence[ValueRange]) -> list[tuple[int, list[int]]]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: ValueRange) -> tuple[int, list[int]]:
         import pyarrow as pa

@@ -25,6 +25,7 @@ from singerlake.tables.state.model import Activation, TableFile
 from singerlake.tables.state.types import sort_key
 from singerlake.tables.tasks.files import FileSpec, write_files
 from singerlake.tables.tasks.sorted_chunks import SortedChunk, write_chunk
+from singerlake.work.engine import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,7 @@ class Extracted:
 
 
 @dataclass(frozen=True)
-class Extract:
+class Extract(Task[tuple[Split, ...], Extracted]):
     """The task. ``straight``: rows go into files of the table as they come. ``key`` and ``order_by`` are the table's
     names of columns; ``key`` is empty in a table that keeps all records. The sorted rows are in
     the order ``order``. ``reduce``: a record that another one of the
@@ -68,9 +69,6 @@ class Extract:
     def size(self, item: tuple[Split, ...]) -> int:
         """Raw bytes count here: each partition is work enough for a task of its own."""
         return sum(split.raw_bytes for split in item)
-
-    def together(self, storage: Storage, items: Sequence[tuple[Split, ...]]) -> list[Extracted]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: tuple[Split, ...]) -> Extracted:
         seen = Seen()

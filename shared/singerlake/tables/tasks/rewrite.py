@@ -26,6 +26,7 @@ from singerlake.tables.state.model import Activation, TableFile
 from singerlake.tables.tasks.extract import touched_ranges
 from singerlake.tables.tasks.files import FileSpec, open_hidden, open_rows, read_hidden, read_rows, write_files
 from singerlake.tables.tasks.sorted_chunks import SortedChunk, read_chunk, write_chunk
+from singerlake.work.engine import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +54,7 @@ class Arranged:
 
 
 @dataclass(frozen=True)
-class Arrange:
+class Arrange(Task[Region, Arranged]):
     """The task. ``activations`` are those up to the run's end that matter, in order; new rows have offsets from
     ``start`` on."""
 
@@ -67,9 +68,6 @@ class Arrange:
 
     def size(self, item: Region) -> int:
         return sum(chunk.memory for chunk in item.chunks) + sum(4 * file.bytes for file in item.files)
-
-    def together(self, storage: Storage, items: Sequence[Region]) -> list[Arranged]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: Region) -> Arranged:
         rows = in_force(self._rows(storage, item), self.activations)
@@ -145,7 +143,7 @@ class FoundRows:
 
 
 @dataclass(frozen=True)
-class Find:
+class Find(Task[Sequence[TableFile], FoundRows]):
     """The task; an item is some files of the table. ``chunks`` hold the new records in the order of ``key``. ``cuts``
     are keys that cut them into ranges, so that the keys of one range fit into memory; ``run`` is the id of the table's
     run."""
@@ -160,9 +158,6 @@ class Find:
 
     def size(self, item: Sequence[TableFile]) -> int:
         return sum(file.bytes for file in item)
-
-    def together(self, storage: Storage, items: Sequence[Sequence[TableFile]]) -> list[FoundRows]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: Sequence[TableFile]) -> FoundRows:
         import pyarrow as pa
@@ -265,7 +260,7 @@ class Resolved:
 
 
 @dataclass(frozen=True)
-class Resolve:
+class Resolve(Task[KeyRange, Resolved]):
     """The task. Its fields mean what they mean to ``Arrange`` and ``Extract``."""
 
     keep: Keep
@@ -280,9 +275,6 @@ class Resolve:
 
     def size(self, item: KeyRange) -> int:
         return sum(chunk.memory for chunk in (*item.chunks, *item.earlier))
-
-    def together(self, storage: Storage, items: Sequence[KeyRange]) -> list[Resolved]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: KeyRange) -> Resolved:
         import pyarrow as pa
@@ -325,7 +317,7 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Replace:
+class Replace(Task[Replacement, Arranged]):
     """The task: the rows of a region without those that go, and with those that come. ``activations`` matter to the
     rows that no new record touched."""
 
@@ -337,9 +329,6 @@ class Replace:
     def size(self, item: Replacement) -> int:
         region = item.region
         return sum(chunk.memory for chunk in region.chunks) + sum(4 * file.bytes for file in region.files)
-
-    def together(self, storage: Storage, items: Sequence[Replacement]) -> list[Arranged]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: Replacement) -> Arranged:
         import pyarrow as pa

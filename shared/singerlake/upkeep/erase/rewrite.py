@@ -37,6 +37,7 @@ from singerlake.upkeep.erase.members import RowsOf, message_numbers, read_gzip_m
 from singerlake.upkeep.result import Finding
 from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.join import FileHead, provenance_members, read_head
+from singerlake.work.engine import Task
 
 _BEGINNING = 1 << 16
 _LEVEL = 1
@@ -67,7 +68,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True)
-class RewriteFiles:
+class RewriteFiles(Task[Rewrite, Rewritten | Finding]):
     """The task: files below ``prefix`` of ``stream``. ``at`` and ``who`` are what the new files say of the erasure."""
 
     ready: Matching
@@ -79,10 +80,6 @@ class RewriteFiles:
     def size(self, item: Rewrite) -> int:
         """The stored bytes of the file."""
         return item.file.bytes
-
-    def together(self, storage: Storage, items: Sequence[Rewrite]) -> Sequence[Rewritten | Finding]:
-        """Write several."""
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: Rewrite) -> Rewritten | Finding:
         """Write a file again; a finding where it is not what the manifest says. Raises what ``local_folder`` raises,
