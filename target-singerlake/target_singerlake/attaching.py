@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from singerlake.adapters import open_storage
-from singerlake.attached.fetch import IN_MEMORY, Fetched, Fetcher, decode_base64, inline
-from singerlake.attached.keep import Keeper
+from singerlake.attached.keep import IN_MEMORY, Fetched, Fetcher, Keeper, decode_base64, inline
 from singerlake.attached.property_path import values_at
 from singerlake.attached.sources.https import WebFiles
 from singerlake.attached.sources.locations import CORRECT, told

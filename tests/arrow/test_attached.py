@@ -10,8 +10,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from singerlake.arrow.decode.rows import files_array, files_by_offset
 from singerlake.arrow.plan.splits import Split, splits
-from singerlake.arrow.values.attached import files_array, files_by_offset
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.attached import Attached
 from singerlake.lake import Lake

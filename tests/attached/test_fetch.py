@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.attached.fetch import TRIES, Fetched, Fetcher, InlineBytes, inline
+from singerlake.attached.keep import TRIES, Fetched, Fetcher, InlineBytes, inline
 from singerlake.attached.sources.local import LocalFiles
 from singerlake.attached.sources.locations import LocalFile
 from singerlake.attached.sources.source import Deadline, OpenedFile

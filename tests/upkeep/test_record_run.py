@@ -10,7 +10,7 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import StorageUnavailableError
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RecordRun
-from singerlake.upkeep.commit_change import record_run
+from singerlake.upkeep.context import record_run
 from singerlake.upkeep.reports.census import take_census
 from singerlake.upkeep.reports.status import last_signs, track
 from singerlake.upkeep.result import Tally

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.arrow.decode.decode import BatchDecoder
+from singerlake.arrow.decode.rows import files_by_offset
 from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.request import Request
 from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, projected, selected
 from singerlake.arrow.plan.splits import Split, splits
 from singerlake.arrow.schema.columns import arrow_schema, empty_batch
 from singerlake.arrow.schema.own import FILES
-from singerlake.arrow.values.attached import files_by_offset
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.format import layout
 from singerlake.format.lines.holes import numbered

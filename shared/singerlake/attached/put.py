@@ -12,8 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from singerlake.attached.fetch import Fetched, read_whole
-from singerlake.attached.keep import Keeper
+from singerlake.attached.keep import Fetched, Keeper, read_whole
 from singerlake.attached.members import attached_members
 from singerlake.attached.sources.local import FileStream
 from singerlake.attached.sources.source import Deadline, OpenedFile

@@ -114,14 +114,12 @@ class SingerlakeDataSource(DataSource):
         """A writer of rows of ``schema``; the stream is there when this returns. Raises ``SettingError`` where
         ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownNameError``, and what opening a stream
         raises."""
-        from singerlake.spark.write.options import write_options
+        from singerlake.spark.write import prepare, write_options
 
         if self._is_table:
             raise SettingError(
                 "df.write cannot write a table", hint="tables are made by 'singerlake project'; write a stream instead"
             )
-        from singerlake.spark.write.writer import prepare
-
         return prepare(write_options(self._given), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802

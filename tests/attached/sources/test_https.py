@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from singerlake.attached.fetch import Fetched, Fetcher
+from singerlake.attached.keep import Fetched, Fetcher
 from singerlake.attached.sources.https import REDIRECTS, WebFiles, connect, trusting
 from singerlake.attached.sources.locations import Allowed
 from singerlake.attached.sources.open_source import FileSources

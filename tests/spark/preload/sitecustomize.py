@@ -16,7 +16,7 @@ NEEDED = (
     "singerlake.spark.lake",
     "singerlake.spark.source",
     "singerlake.spark.stream.reader",
-    "singerlake.spark.write.writer",
+    "singerlake.spark.write",
 )
 
 if "pyspark.daemon" in sys.orig_argv:

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.arrow.decode.as_written import captured
 from singerlake.arrow.decode.fast_path import PlainLines, Taken
-from singerlake.arrow.decode.rows import Rows
-from singerlake.arrow.decode.slow_path import Origin, SlowPath, value_error
+from singerlake.arrow.decode.rows import Rows, files_array
+from singerlake.arrow.decode.slow_path import Origin, SlowPath, captured, value_error
 from singerlake.arrow.plan.request import MessageKinds, Mode, Request, own_columns
 from singerlake.arrow.schema.columns import Field, Integer, Struct
 from singerlake.arrow.schema.own import ENVELOPE, FILE, FILES, OFFSET, RECORD, RESCUED, TYPE, VERSION
 from singerlake.arrow.values.arrays import build, integers_from, mend, misfits, transposed
-from singerlake.arrow.values.attached import files_array
 from singerlake.arrow.values.known import KnownObject
 from singerlake.arrow.values.typed import holds_raw, typed_decoder
 from singerlake.arrow.values.values import Lost, MisfitError, describe

@@ -18,8 +18,7 @@ from singerlake.format.state.transactions import EraseFiles
 from singerlake.storage.port import Entry
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
-from singerlake.upkeep.commit_change import Commits, record_run
-from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.context import Commits, StreamContext, record_run
 from singerlake.upkeep.erase.declared import as_declared, doubt
 from singerlake.upkeep.erase.find import FindMessages, FoundMessages, Sought, look_at_unfinished
 from singerlake.upkeep.erase.match import Meant, OfRun, Ready

@@ -27,8 +27,7 @@ from singerlake.storage.probe import storage_time
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.stores.publish import publish_manifest, published
-from singerlake.upkeep.commit_change import commit_change
-from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.context import StreamContext, commit_change
 from singerlake.upkeep.defaults import GRACE
 from singerlake.upkeep.gc.plan import CollectionPlan, Garbage, attached_among, id_in, make_plan
 from singerlake.upkeep.result import NONE, UNSEEN, Finding, Kind, Progress, Tally, tally

@@ -19,8 +19,7 @@ from singerlake.storage.probe import storage_time
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.checks import AttachedObject, attached_objects
-from singerlake.upkeep.commit_change import commit_change, record_run
-from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.context import StreamContext, commit_change, record_run
 from singerlake.upkeep.gc.apply import collect_now
 from singerlake.upkeep.gc.plan import Replaced
 from singerlake.upkeep.policy import rule_of

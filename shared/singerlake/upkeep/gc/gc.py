@@ -15,8 +15,7 @@ from singerlake.format.metadata.root import RootMetadata
 from singerlake.storage.port import Storage
 from singerlake.storage.probe import storage_time
 from singerlake.stores.port import Trimmed
-from singerlake.upkeep.commit_change import record_run
-from singerlake.upkeep.context import LakeContext, StreamContext
+from singerlake.upkeep.context import LakeContext, StreamContext, record_run
 from singerlake.upkeep.gc.apply import collect_stream
 from singerlake.upkeep.gc.batch_files import old_batches
 from singerlake.upkeep.gc.expire import Cut, Expired, expire_messages

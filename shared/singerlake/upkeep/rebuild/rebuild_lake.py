@@ -34,8 +34,7 @@ from singerlake.stores.commit import Commit
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded, ManifestStore, Pending
 from singerlake.stores.publish import mend_published, published
-from singerlake.upkeep.commit_change import record_run
-from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for, stream_objects
+from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for, record_run, stream_objects
 from singerlake.upkeep.erase.match import Matches
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles
 from singerlake.upkeep.rebuild.caches import rebuild_catalogue, rebuild_root

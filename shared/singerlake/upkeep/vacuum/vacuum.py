@@ -22,8 +22,7 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
-from singerlake.upkeep.commit_change import Commits, record_run
-from singerlake.upkeep.context import LakeContext, StreamContext
+from singerlake.upkeep.context import Commits, LakeContext, StreamContext, record_run
 from singerlake.upkeep.defaults import MOST_WAITING
 from singerlake.upkeep.result import NONE, UNSEEN, Finding, Progress, Report, Tally, reporting
 from singerlake.upkeep.vacuum.join import Differs, FileHead, JoinedFile, alike, checked, join, read_head
