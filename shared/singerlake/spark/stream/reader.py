@@ -90,7 +90,7 @@ def limits_under(given: ReadLimit | None, own: Limits) -> Limits:
     return own
 
 
-# ruff: noqa: N802  (the names of methods are pyspark's)
+# ruff: noqa: N802, N815  (the names of methods are pyspark's)
 
 
 def not_read(columns: Struct, declared: Struct) -> tuple[list[str], list[str]]:
@@ -348,7 +348,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 )
 
 
-# ruff: noqa: N802  (the names of methods are pyspark's)
+# ruff: noqa: N802, N815  (the names of methods are pyspark's)
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -364,29 +364,8 @@ class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _refuse(self, *_: Any) -> NoReturn:
         raise self._error
 
-    def initialOffset(self) -> dict[str, Any]:
-        self._refuse()
-
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        self._refuse()
-
-    def getDefaultReadLimit(self) -> Any:
-        self._refuse()
-
-    def reportLatestOffset(self) -> dict[str, Any] | None:
-        self._refuse()
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._refuse()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Any:
-        self._refuse()
-
-    def read(self, partition: Any) -> Any:
-        self._refuse()
-
-    def commit(self, end: dict[str, Any]) -> None:
-        self._refuse()
+    initialOffset = latestOffset = reportLatestOffset = getDefaultReadLimit = _refuse  # type: ignore[assignment]
+    prepareForTriggerAvailableNow = partitions = read = commit = _refuse  # type: ignore[assignment]
 
     def stop(self) -> None:
         """Nothing was begun."""

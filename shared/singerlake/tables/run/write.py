@@ -20,7 +20,7 @@ from singerlake.tables.run.plan import TablePlan, make_plan
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import Activation, TableFile
 from singerlake.tables.state.types import sort_key
-from singerlake.tables.tasks.duplicates import CountDuplicates, SortColumn, ValueRange
+from singerlake.tables.tasks.duplicates import CountDuplicates, SortColumn
 from singerlake.tables.tasks.extract import Extract, Extracted
 from singerlake.tables.tasks.files import FileSpec
 from singerlake.tables.tasks.rewrite import (
@@ -28,14 +28,14 @@ from singerlake.tables.tasks.rewrite import (
     Arranged,
     Find,
     FoundRows,
-    KeyRange,
     Region,
     Replace,
     Replacement,
     Resolve,
     Resolved,
+    Settle,
 )
-from singerlake.tables.tasks.sorted_chunks import SortedChunk, sample
+from singerlake.tables.tasks.sorted_chunks import ChunkRange, SortedChunk, sample
 from singerlake.work.batches import batches
 
 logger = logging.getLogger(__name__)
@@ -186,15 +186,7 @@ class TableAttempt(Attempt):
         found = [chunk for answer in extracted for chunk in answer.chunks]
         touched = {index for answer in extracted for index in answer.touched} | self._losing()
         rows = self._file_rows(found)
-        task = Arrange(
-            keep=plan.declaration.keep,
-            columns=plan.columns,
-            spec=self._spec(rows),
-            key=plan.names(plan.key),
-            order_by=plan.names(plan.declaration.order_by),
-            activations=self.activations,
-            start=plan.start,
-        )
+        task = Arrange(self._settle(), self._spec(rows))
         meant = regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
         self._take((region.files, answer) for region, answer in self.done(task, meant))
 
@@ -217,28 +209,9 @@ class TableAttempt(Attempt):
         return found
 
     def _resolve(self, new: Sequence[SortedChunk], earlier: Sequence[SortedChunk]) -> list[Resolved]:
-        plan = self.plan
-        task = Resolve(
-            keep=plan.declaration.keep,
-            columns=plan.columns,
-            spec=self._spec(MOST_ROWS),
-            run=self.id,
-            key=plan.names(plan.key),
-            order_by=plan.names(plan.declaration.order_by),
-            activations=self.activations,
-            start=plan.start,
-            bounds=self._bounds(),
-        )
-        ranges = []
-        after = None
-        for end in [*cut([*new, *earlier], self._region_rows([*new, *earlier])), None]:
-            pieces, others = (
-                tuple(piece for piece in (chunk.within(after, end) for chunk in chunks) if piece.blocks)
-                for chunks in (new, earlier)
-            )
-            if pieces:
-                ranges.append(KeyRange(after, end, pieces, others))
-            after = end
+        task = Resolve(self._settle(), self._spec(MOST_ROWS), self.id, self._bounds())
+        both = [*new, *earlier]
+        ranges = [each for each in ranges_of(both, self._region_rows(both)) if each.chunks]
         answers = []
         for _, answer in self.done(task, ranges):
             answers.append(answer)
@@ -285,6 +258,11 @@ class TableAttempt(Attempt):
                 for each in self.seen.activations
             )
         }
+
+    def _settle(self) -> Settle:
+        plan, declared = self.plan, self.plan.declaration
+        key, order_by = plan.names(plan.key), plan.names(declared.order_by)
+        return Settle(declared.keep, plan.columns, key, order_by, self.activations, plan.start)
 
     def _spec(self, file_rows: int) -> FileSpec:
         plan = self.plan
@@ -447,13 +425,13 @@ def cut(
     return cuts
 
 
-def ranges_of(chunks: Sequence[SortedChunk], rows: int) -> list[ValueRange]:
+def ranges_of(chunks: Sequence[SortedChunk], rows: int) -> list[ChunkRange]:
     """Ranges of about ``rows`` rows each, which together have all rows of ``chunks``."""
-    ranges: list[ValueRange] = []
+    ranges: list[ChunkRange] = []
     after: Position | None = None
     for end in [*cut(chunks, rows), None]:
         pieces = tuple(piece for piece in (each.within(after, end) for each in chunks) if piece.blocks)
-        ranges.append(ValueRange(after, end, pieces))
+        ranges.append(ChunkRange(after, end, pieces))
         after = end
     return ranges
 
@@ -482,7 +460,7 @@ def _cut(
         )
         pieces = tuple(piece for piece in (chunk.within(after, end) for chunk in inside) if piece.blocks)
         if meant or pieces:
-            made.append(Region(after, end, meant, pieces))
+            made.append(Region(after, end, pieces, meant))
         after = end
     return made
 

@@ -38,9 +38,8 @@ from singerlake.tables.state.model import (
     TableState,
 )
 from singerlake.tables.state.types import words_of
-from singerlake.tables.tasks.duplicates import ValueRange
 from singerlake.tables.tasks.files import FileSpec, write_files
-from singerlake.tables.tasks.sorted_chunks import SortedChunk, read_chunk, write_chunk
+from singerlake.tables.tasks.sorted_chunks import ChunkRange, SortedChunk, write_chunk
 from singerlake.work.engine import Task
 
 if TYPE_CHECKING:
@@ -291,20 +290,19 @@ class WriteRows:
 
 
 @dataclass(frozen=True)
-class WriteRange(Task[ValueRange, tuple[TableFile, ...]]):
+class WriteRange(Task[ChunkRange, tuple[TableFile, ...]]):
     """The task: the files of one range of sorted rows."""
 
     spec: FileSpec
     order: tuple[str, ...]
 
-    def size(self, item: ValueRange) -> int:
-        return sum(chunk.memory for chunk in item.chunks)
+    def size(self, item: ChunkRange) -> int:
+        return item.memory
 
-    def __call__(self, storage: Storage, item: ValueRange) -> tuple[TableFile, ...]:
+    def __call__(self, storage: Storage, item: ChunkRange) -> tuple[TableFile, ...]:
         import pyarrow as pa
 
-        found = (read_chunk(storage, chunk, self.order, item.after, item.up_to) for chunk in item.chunks)
-        pieces = [rows for rows in found if rows is not None]
+        pieces = item.read(storage, self.order)
         if not pieces:
             return ()
         rows = sorted_rows(pa.concat_tables(pieces), self.order).drop_columns([ROW])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import random_id
@@ -13,7 +12,7 @@ from singerlake.tables.rows.order import is_last_of, sorted_rows
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import TableFile
 from singerlake.tables.tasks.files import read_rows
-from singerlake.tables.tasks.sorted_chunks import SortedChunk, read_chunk, write_chunk
+from singerlake.tables.tasks.sorted_chunks import ChunkRange, SortedChunk, write_chunk
 from singerlake.work.engine import Task
 
 
@@ -45,31 +44,21 @@ class SortColumn(Task[TableFile, SortedChunk | None]):
 
 
 @dataclass(frozen=True)
-class ValueRange:
-    """The values after one and not after another (None: no bound)."""
-
-    after: tuple[Any, ...] | None
-    up_to: tuple[Any, ...] | None
-    chunks: tuple[SortedChunk, ...]
-
-
-@dataclass(frozen=True)
-class CountDuplicates(Task[ValueRange, tuple[int, list[int]]]):
+class CountDuplicates(Task[ChunkRange, tuple[int, list[int]]]):
     """The task: how many rows of a range have a value that an earlier row has, and the first offsets of them, where
     rows have one."""
 
     column: str
     beside: tuple[str, ...] = (OFFSET,)
 
-    def size(self, item: ValueRange) -> int:
-        return sum(chunk.memory for chunk in item.chunks)
+    def size(self, item: ChunkRange) -> int:
+        return item.memory
 
-    def __call__(self, storage: Storage, item: ValueRange) -> tuple[int, list[int]]:
+    def __call__(self, storage: Storage, item: ChunkRange) -> tuple[int, list[int]]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = (read_chunk(storage, chunk, (self.column,), item.after, item.up_to) for chunk in item.chunks)
-        pieces = [rows for rows in found if rows is not None]
+        pieces = item.read(storage, (self.column,))
         if not pieces:
             return 0, []
         rows = sorted_rows(pa.concat_tables(pieces), [self.column, *self.beside])

@@ -25,7 +25,7 @@ from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import Activation, TableFile
 from singerlake.tables.tasks.extract import touched_ranges
 from singerlake.tables.tasks.files import FileSpec, open_hidden, open_rows, read_hidden, read_rows, write_files
-from singerlake.tables.tasks.sorted_chunks import SortedChunk, read_chunk, write_chunk
+from singerlake.tables.tasks.sorted_chunks import ChunkRange, SortedChunk, read_chunk, write_chunk
 from singerlake.work.engine import Task
 
 if TYPE_CHECKING:
@@ -33,14 +33,48 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Region:
-    """The rows after one position in the order and not after another (None: no bound): ``files`` hold earlier ones,
-    ``chunks`` new ones."""
+class Region(ChunkRange):
+    """A range of the table: ``files`` hold its earlier rows, ``chunks`` new ones."""
 
-    after: tuple[Any, ...] | None
-    up_to: tuple[Any, ...] | None
     files: tuple[TableFile, ...]
-    chunks: tuple[SortedChunk, ...]
+
+    @property
+    def memory(self) -> int:
+        return super().memory + sum(4 * file.bytes for file in self.files)
+
+    def inside(self, rows: pa.Table, spec: FileSpec) -> pa.Table:
+        """The earlier ``rows`` that are in the region, with their partitions."""
+        rows = with_partitions(rows, spec.partitions)
+        if self.after is None and self.up_to is None:
+            return rows
+        return between(sorted_rows(rows, spec.order), spec.order, self.after, self.up_to)
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Which of all rows of some keys stay. ``activations`` are those up to the run's end that matter, in order; new
+    rows have offsets from ``start`` on."""
+
+    keep: Keep
+    columns: TableColumns
+    key: tuple[str, ...]
+    order_by: tuple[str, ...]
+    activations: tuple[Activation, ...]
+    start: int
+
+    def __call__(self, rows: pa.Table) -> Settled:
+        import pyarrow.compute as pc
+
+        rows = in_force(rows, self.activations)
+        if self.keep is Keep.HISTORY:
+            return history(rows, self.key, self.order_by, activations=self.activations, start=self.start)
+        rows, gone = without_gone(rows, self.columns, self.activations, self.key)
+        if self.keep is Keep.LATEST:
+            settled = latest(rows, self.key, self.order_by, start=self.start, late=bool(self.order_by))
+        else:
+            new = pc.sum(pc.greater_equal(rows.column(OFFSET), self.start)).as_py() or 0
+            settled = Settled(rows, rows.slice(0, 0), inserted=new)
+        return replace(settled, deleted=settled.deleted + gone)
 
 
 @dataclass(frozen=True)
@@ -55,33 +89,18 @@ class Arranged:
 
 @dataclass(frozen=True)
 class Arrange(Task[Region, Arranged]):
-    """The task. ``activations`` are those up to the run's end that matter, in order; new rows have offsets from
-    ``start`` on."""
+    """The task: the rows of a region, of which new ones and earlier ones of the same keys are settled."""
 
-    keep: Keep
-    columns: TableColumns
+    settle: Settle
     spec: FileSpec
-    key: tuple[str, ...]
-    order_by: tuple[str, ...]
-    activations: tuple[Activation, ...]
-    start: int
 
     def size(self, item: Region) -> int:
-        return sum(chunk.memory for chunk in item.chunks) + sum(4 * file.bytes for file in item.files)
+        return item.memory
 
     def __call__(self, storage: Storage, item: Region) -> Arranged:
-        rows = in_force(self._rows(storage, item), self.activations)
-        if self.keep is Keep.HISTORY:
-            settled = history(rows, self.key, self.order_by, activations=self.activations, start=self.start)
-        else:
-            rows, gone = without_gone(rows, self.columns, self.activations, self.key)
-            if self.keep is Keep.LATEST:
-                settled = latest(rows, self.key, self.order_by, start=self.start, late=bool(self.order_by))
-            else:
-                settled = self._appended(rows)
-            settled = replace(settled, deleted=settled.deleted + gone)
+        settled = self.settle(self._rows(storage, item))
         hidden = sorted_rows(settled.hidden, self.spec.order)
-        kept = settled.rows if self.spec.order == self.key else sorted_rows(settled.rows, self.spec.order)
+        kept = settled.rows if self.spec.order == self.settle.key else sorted_rows(settled.rows, self.spec.order)
         files = write_files(storage, self.spec, kept, hidden)
         return Arranged(tuple(files), settled.inserted, settled.updated, settled.deleted)
 
@@ -89,36 +108,17 @@ class Arrange(Task[Region, Arranged]):
         """Earlier rows and hidden records, then new rows, of the region alone."""
         import pyarrow as pa
 
-        schema = working_schema(self.columns, self.keep)
+        schema = working_schema(self.settle.columns, self.settle.keep)
         none = with_partitions(schema.empty_table(), self.spec.partitions)
         pieces = [none]
         for file in item.files:
             rows, hidden = (read(storage, self.spec.prefix, file) for read in (read_rows, read_hidden))
             if rows is not None:
-                shown = conformed(rows, schema)
-                deleted = pa.chunked_array([pa.repeat(False, rows.num_rows)])
-                shown = shown.set_column(schema.get_field_index(DELETED), DELETED, deleted)
-                pieces.append(self._inside(shown, item))
+                pieces.append(item.inside(marked(conformed(rows, schema), DELETED, False), self.spec))
             if hidden is not None:
-                pieces.append(self._inside(conformed(hidden, schema), item))
-        for chunk in item.chunks:
-            new = read_chunk(storage, chunk, self.spec.order, item.after, item.up_to)
-            if new is not None:
-                pieces.append(new.select(none.column_names))
+                pieces.append(item.inside(conformed(hidden, schema), self.spec))
+        pieces += [new.select(none.column_names) for new in item.read(storage, self.spec.order)]
         return pa.concat_tables(pieces)
-
-    def _inside(self, rows: pa.Table, item: Region) -> pa.Table:
-        """The earlier ``rows`` that are in the region."""
-        rows = with_partitions(rows, self.spec.partitions)
-        if item.after is None and item.up_to is None:
-            return rows
-        return between(sorted_rows(rows, self.spec.order), self.spec.order, item.after, item.up_to)
-
-    def _appended(self, rows: pa.Table) -> Settled:
-        import pyarrow.compute as pc
-
-        new = pc.sum(pc.greater_equal(rows.column(OFFSET), self.start)).as_py() or 0
-        return Settled(rows, rows.slice(0, 0), inserted=new)
 
 
 Bound = tuple[Any, ...]
@@ -238,17 +238,6 @@ def marked(rows: pa.Table, name: str, value: bool) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class KeyRange:
-    """New records with keys after one key and not after another (None: no bound), and ``earlier`` ones of the same
-    keys, which ``Find`` found."""
-
-    after: Bound | None
-    up_to: Bound | None
-    chunks: tuple[SortedChunk, ...]
-    earlier: tuple[SortedChunk, ...]
-
-
-@dataclass(frozen=True)
 class Resolved:
     """``chunk`` holds the rows and hidden records to insert, in the order of the table."""
 
@@ -260,43 +249,29 @@ class Resolved:
 
 
 @dataclass(frozen=True)
-class Resolve(Task[KeyRange, Resolved]):
-    """The task. Its fields mean what they mean to ``Arrange`` and ``Extract``."""
+class Resolve(Task[ChunkRange, Resolved]):
+    """The task: new records of some keys and earlier ones of the same keys, which ``Find`` found, are settled. ``run``
+    is the id of the table's run, ``bounds`` are as of ``Extract``."""
 
-    keep: Keep
-    columns: TableColumns
+    settle: Settle
     spec: FileSpec
     run: str
-    key: tuple[str, ...]
-    order_by: tuple[str, ...]
-    activations: tuple[Activation, ...]
-    start: int
     bounds: tuple[Bound, ...]
 
-    def size(self, item: KeyRange) -> int:
-        return sum(chunk.memory for chunk in (*item.chunks, *item.earlier))
+    def size(self, item: ChunkRange) -> int:
+        return item.memory
 
-    def __call__(self, storage: Storage, item: KeyRange) -> Resolved:
+    def __call__(self, storage: Storage, item: ChunkRange) -> Resolved:
         import pyarrow as pa
 
-        schema = working_schema(self.columns, self.keep)
-        found = (
-            read_chunk(storage, chunk, self.key, item.after, item.up_to) for chunk in (*item.chunks, *item.earlier)
-        )
-        pieces = [rows.select(schema.names) for rows in found if rows is not None]
-        rows = in_force(pa.concat_tables([schema.empty_table(), *pieces]), self.activations)
-        if self.keep is Keep.HISTORY:
-            settled = history(rows, self.key, self.order_by, activations=self.activations, start=self.start)
-        else:
-            rows, gone = without_gone(rows, self.columns, self.activations, self.key)
-            settled = latest(rows, self.key, self.order_by, start=self.start, late=bool(self.order_by))
-            settled = replace(settled, deleted=settled.deleted + gone)
-        return self._answer(storage, settled)
+        schema = working_schema(self.settle.columns, self.settle.keep)
+        pieces = [rows.select(schema.names) for rows in item.read(storage, self.settle.key)]
+        return self._answer(storage, self.settle(pa.concat_tables([schema.empty_table(), *pieces])))
 
     def _answer(self, storage: Storage, settled: Settled) -> Resolved:
         import pyarrow as pa
 
-        schema = working_schema(self.columns, Keep.LATEST)
+        schema = working_schema(self.settle.columns, Keep.LATEST)
         names = [*schema.names, HIDDEN]
         shown = marked(marked(settled.rows, DELETED, False), HIDDEN, False)
         both = pa.concat_tables([shown.select(names), marked(settled.hidden, HIDDEN, True).select(names)])
@@ -327,8 +302,7 @@ class Replace(Task[Replacement, Arranged]):
     activations: tuple[Activation, ...]
 
     def size(self, item: Replacement) -> int:
-        region = item.region
-        return sum(chunk.memory for chunk in region.chunks) + sum(4 * file.bytes for file in region.files)
+        return item.region.memory
 
     def __call__(self, storage: Storage, item: Replacement) -> Arranged:
         import pyarrow as pa
@@ -344,14 +318,11 @@ class Replace(Task[Replacement, Arranged]):
             if rows is not None:
                 staying = rows if removed is None else _without(rows, removed.rows)
                 staying = marked(conformed(staying, schema), DELETED, False)
-                pieces.append(self._inside(marked(staying, HIDDEN, False), region))
+                pieces.append(region.inside(marked(staying, HIDDEN, False), self.spec))
             if hidden is not None:
                 staying = hidden if removed is None else _without(hidden, removed.hidden)
-                pieces.append(self._inside(marked(conformed(staying, schema), HIDDEN, True), region))
-        for chunk in region.chunks:
-            new = read_chunk(storage, chunk, order, region.after, region.up_to)
-            if new is not None:
-                pieces.append(new.select(none.column_names))
+                pieces.append(region.inside(marked(conformed(staying, schema), HIDDEN, True), self.spec))
+        pieces += [new.select(none.column_names) for new in region.read(storage, order)]
         rows = pa.concat_tables(pieces)
         gone = 0
         if self.keep is not Keep.HISTORY:
@@ -360,10 +331,6 @@ class Replace(Task[Replacement, Arranged]):
         is_hidden = rows.column(HIDDEN)
         files = write_files(storage, self.spec, rows.filter(pc.invert(is_hidden)), rows.filter(is_hidden))
         return Arranged(tuple(files), deleted=gone)
-
-    def _inside(self, rows: pa.Table, region: Region) -> pa.Table:
-        rows = sorted_rows(with_partitions(rows, self.spec.partitions), self.spec.order)
-        return between(rows, self.spec.order, region.after, region.up_to)
 
 
 def _without(rows: pa.Table, gone: pa.Int64Array) -> pa.Table:

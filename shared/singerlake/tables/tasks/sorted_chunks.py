@@ -101,6 +101,25 @@ def read_chunk(
     return between(pa.concat_tables(pieces), order, after, up_to)
 
 
+@dataclass(frozen=True)
+class ChunkRange:
+    """The rows of ``chunks`` after one position in their order and not after another (None: no bound)."""
+
+    after: tuple[Any, ...] | None
+    up_to: tuple[Any, ...] | None
+    chunks: tuple[SortedChunk, ...]
+
+    @property
+    def memory(self) -> int:
+        """What they take in memory, at most."""
+        return sum(chunk.memory for chunk in self.chunks)
+
+    def read(self, storage: Storage, order: Sequence[str]) -> list[pa.Table]:
+        """Those of each chunk that has any. Raises what storage raises."""
+        found = (read_chunk(storage, chunk, order, self.after, self.up_to) for chunk in self.chunks)
+        return [rows for rows in found if rows is not None]
+
+
 def sample(chunks: Sequence[SortedChunk]) -> Iterator[tuple[tuple[Any, ...], int]]:
     """A position in the order, and about how many rows lie between it and the one before it, in order."""
     blocks = sorted((block for chunk in chunks for block in chunk.blocks), key=lambda block: sort_key(block.last))
