@@ -120,7 +120,7 @@ def test_partitions_of_any_size_hold_the_same(stream: LakeStream, target: int, m
         assert all(split.holes for split in found)
         return iter(found)
 
-    monkeypatch.setattr(scan, "runs", parts)
+    monkeypatch.setattr(scan, "splits", parts)
     assert offsets(stream) == LEFT
     assert offsets(stream, from_offset=8, to_offset=20) == [15, 16, 17, 18, 19]
 

@@ -62,7 +62,7 @@ def every_reader_agrees(stream: LakeStream, root: Path, wanted: dict[int, bytes]
         assert numbered([event.block for event in events if isinstance(event, MessageBlock)]) == rest
     records = {at: json.loads(line)["record"]["n"] for at, line in wanted.items() if line != ACTIVATE}
     for target in (1, 1 << 30):
-        with patch.object(scan, "runs", partial(runs_of, target)):
+        with patch.object(scan, "splits", partial(runs_of, target)):
             rows = stream.to_arrow(metadata=True).read_all()
         assert rows.column("_singerlake_offset").to_pylist() == list(records)
         assert rows.column("n").to_pylist() == list(records.values())

@@ -234,7 +234,7 @@ def by_runs_of_members(stream: LakeStream) -> list[int]:
         del target
         return splits(files, first, stop, 1, attached=attached)
 
-    with patch("singerlake.arrow.scan.runs", smallest):
+    with patch("singerlake.arrow.scan.splits", smallest):
         return numbers(stream.to_arrow())
 
 

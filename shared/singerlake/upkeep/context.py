@@ -53,6 +53,13 @@ class StreamContext(StreamPlace):
             )
         return loaded
 
+    def load_open(self) -> Loaded | None:
+        """The same of a stream that this store still keeps: raises ``StreamClosedError`` where it was moved, too."""
+        loaded = self.load()
+        if loaded is not None and loaded.manifest.closed is not None:
+            raise stream_closed(self.tap, self.stream, loaded.manifest.closed)
+        return loaded
+
     def _is_coming(self) -> bool:
         """Whether a migration to this store has begun: ``manifest.json`` has the state that the other store closed."""
         stored = self.storage.get(self.manifest_key)
@@ -152,9 +159,12 @@ def commit_change(
     context: StreamContext, base: Loaded, change: Change, *, who: str, at: datetime | None = None
 ) -> Loaded | Conflict:
     """The state with ``change`` in it, settled, or why it does not fit. ``who`` takes the stream's lock where a store
-    needs one; ``at`` is the time of the transaction, the clock's unless it is given. Raises as
-    ``commit_transaction``."""
-    return submit_change(context, base, change, who=who, at=at).wait(base)
+    needs one; ``at`` is the time of the transaction, the clock's unless it is given. Raises ``StreamClosedError`` where
+    the stream was moved meanwhile, and as ``commit_transaction``."""
+    outcome = submit_change(context, base, change, who=who, at=at).wait(base)
+    if isinstance(outcome, Conflict) and outcome.successor is not None:
+        raise stream_closed(context.tap, context.stream, outcome.successor)
+    return outcome
 
 
 def submit_change(

@@ -3,6 +3,7 @@
 Spark keeps one reader for as long as a query runs, in a Python process of its own on the driver, and asks it where the
 stream ends and what lies between two offsets. A copy goes to the tasks and does nothing but read.
 """
+# ruff: noqa: N802, N815  (the names of methods are pyspark's)
 
 from __future__ import annotations
 
@@ -88,9 +89,6 @@ def limits_under(given: ReadLimit | None, own: Limits) -> Limits:
     if isinstance(given, ReadMaxBytes):
         return own.within(Limits(bytes=given.max_bytes))
     return own
-
-
-# ruff: noqa: N802, N815  (the names of methods are pyspark's)
 
 
 def not_read(columns: Struct, declared: Struct) -> tuple[list[str], list[str]]:
@@ -346,9 +344,6 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                     version,
                     shown(", and ".join(what)),
                 )
-
-
-# ruff: noqa: N802, N815  (the names of methods are pyspark's)
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):

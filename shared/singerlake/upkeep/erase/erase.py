@@ -16,7 +16,6 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles
 from singerlake.storage.port import Entry
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import Commits, StreamContext, record_run
 from singerlake.upkeep.erase.declared import as_declared, doubt
@@ -32,7 +31,8 @@ from singerlake.upkeep.erase.members import (
     unfinished_objects,
 )
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles, Rewritten
-from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.gc.apply import Collected, collected_now
+from singerlake.upkeep.gc.plan import CollectionPlan
 from singerlake.upkeep.result import FOR_PYTHON, NONE, UNSEEN, Finding, Progress, Tally
 from singerlake.work.engine import Engine, Threads
 
@@ -125,18 +125,9 @@ def erase(
     )
     if not dry_run and done.messages:
         record_run(context, "erase", done.replaced, records=done.records, started=started)
-    deleted, attached, failed, findings = NONE, NONE, None, done.findings
-    gone: frozenset[str] = frozenset()
-    if now:
-        try:
-            held = frozenset(trace.id for trace in done.left if trace.id is not None)
-            collected = collect_now(context, held | done.objects)
-            deleted, attached = collected.deleted, collected.deleted_attached
-            gone = frozenset(collected.keys)
-            findings += collected.findings
-        except SingerlakeError as error:
-            # What was erased is erased.
-            failed = error
+    held = frozenset(trace.id for trace in done.left if trace.id is not None)
+    collected, failed = collected_now(context, held | done.objects) if now else (Collected(CollectionPlan()), None)
+    gone = frozenset(collected.keys)
     left = [each for each in done.left if not now or each.id is None or context.storage.head(each.key)]
     return EraseResult(
         tap=context.tap,
@@ -151,10 +142,10 @@ def erase(
         unowned=tuple(
             UnownedFile(each.key, each.bytes, each.id is not None) for each in done.unowned if each.key not in gone
         ),
-        deleted=deleted,
-        deleted_attached=attached,
+        deleted=collected.deleted,
+        deleted_attached=collected.deleted_attached,
         tables=tables_from(context.tap).get(context.stream, ()),
-        findings=findings,
+        findings=done.findings + collected.findings,
         error=failed,
         values=meant.entries if isinstance(meant, Condition) else 0,
         run=meant.run if isinstance(meant, OfRun) else None,
@@ -239,11 +230,9 @@ def erase_messages(
     another manifest store, ``TooManyConflictsError`` where files kept being replaced by others, ``UnknownOutcomeError``
     and what storage and store raise; what was committed by then stays.
     """
-    loaded = context.load()
+    loaded = context.load_open()
     if loaded is None:
         return Erased()
-    if loaded.manifest.closed is not None:
-        raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     if isinstance(meant, Condition) and not undeclared and (error := doubt(meant, loaded.manifest)) is not None:
         raise error
     if isinstance(meant, Condition):

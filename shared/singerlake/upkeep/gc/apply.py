@@ -13,7 +13,13 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.errors import BrokenFileError, MissingFileError, RetryableError, StorageUnavailableError
+from singerlake.errors import (
+    BrokenFileError,
+    MissingFileError,
+    RetryableError,
+    SingerlakeError,
+    StorageUnavailableError,
+)
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.extra_fields import member_extra
@@ -24,7 +30,6 @@ from singerlake.format.state.transactions import Change, CollectFiles, RetireFil
 from singerlake.singer_file import inflate
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.stores.publish import publish_manifest, published
 from singerlake.upkeep.context import StreamContext, commit_change
@@ -90,11 +95,9 @@ def collect_stream(
     state, ``StreamClosedError`` where the stream was moved, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what
     storage and store raise; what was agreed on by then stays.
     """
-    loaded = context.load()
+    loaded = context.load_open()
     if loaded is None:
         return Collected(CollectionPlan())
-    if loaded.manifest.closed is not None:
-        raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     collection = _Collection(context, threads, progress, loaded)
     plan = collection.planned(grace, delete=delete, only=only)
     if not forget:
@@ -114,6 +117,14 @@ def collect_stream(
         findings=tuple(collection.findings),
         without_versions=collection.without_versions,
     )
+
+
+def collected_now(context: StreamContext, only: Collection[str]) -> tuple[Collected, SingerlakeError | None]:
+    """``collect_now`` after something else was done, which stays done where this fails: then why."""
+    try:
+        return collect_now(context, only), None
+    except SingerlakeError as error:
+        return Collected(CollectionPlan()), error
 
 
 def collect_now(context: StreamContext, only: Collection[str] | None = None) -> Collected:
@@ -331,18 +342,10 @@ class _Collection:
         return id
 
     def _committed(self, change: Change) -> bool:
-        outcome = commit_change(
-            self.context,
-            self.loaded,
-            change,
-            who="singerlake gc",
-            at=self.now,
-        )
+        outcome = commit_change(self.context, self.loaded, change, who="singerlake gc", at=self.now)
         if not isinstance(outcome, Conflict):
             self.loaded = outcome
             return True
-        if outcome.successor is not None:
-            raise stream_closed(self.context.tap, self.context.stream, outcome.successor)
         before = self.loaded.manifest.transaction
         self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
         changed = self.loaded.manifest.transaction != before

@@ -10,18 +10,16 @@ from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsErr
 from singerlake.format import layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.metadata.retention import Retention
-from singerlake.format.state.additions import Conflict
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import ExpireFiles
 from singerlake.storage.probe import storage_time
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.checks import AttachedObject, attached_objects
 from singerlake.upkeep.context import StreamContext, commit_change, record_run
-from singerlake.upkeep.gc.apply import collect_now
-from singerlake.upkeep.gc.plan import Replaced
+from singerlake.upkeep.gc.apply import Collected, collected_now
+from singerlake.upkeep.gc.plan import CollectionPlan, Replaced
 from singerlake.upkeep.policy import rule_of
 from singerlake.upkeep.result import FOR_PYTHON, NONE, Finding, Tally, tally
 
@@ -71,16 +69,7 @@ def expire(
         done = expire_messages(context, cut, dry_run=dry_run)
     if not dry_run and done.files.files:
         record_run(context, "expire", done.files, records=done.records, started=started)
-    deleted, attached, failed = NONE, NONE, None
-    findings: tuple[Finding, ...] = ()
-    if now:
-        try:
-            collected = collect_now(context, frozenset(done.ids))
-            deleted, attached = collected.deleted, collected.deleted_attached
-            findings = collected.findings
-        except SingerlakeError as error:
-            # What expired has expired.
-            failed = error
+    collected, failed = collected_now(context, frozenset(done.ids)) if now else (Collected(CollectionPlan()), None)
     return ExpireResult(
         tap=context.tap,
         stream=context.stream,
@@ -90,9 +79,9 @@ def expire(
         floor=done.floor,
         keys=done.keys,
         undated=done.undated,
-        deleted=deleted,
-        deleted_attached=attached,
-        findings=findings,
+        deleted=collected.deleted,
+        deleted_attached=collected.deleted_attached,
+        findings=collected.findings,
         error=failed,
         dry_run=dry_run,
         now=now,
@@ -135,12 +124,10 @@ def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expir
     ``UnknownOutcomeError``, and what storage and store raise.
     """
     for _ in range(_ATTEMPTS):
-        loaded = context.load()
+        loaded = context.load_open()
         if loaded is None:
             return Expired()
         manifest = loaded.manifest
-        if manifest.closed is not None:
-            raise stream_closed(context.tap, context.stream, manifest.closed)
         before, undated = cut_offset(manifest, cut)
         plan = plan_expiry(manifest, before, undated, context.prefix)
         if dry_run or not plan.files.files:
@@ -151,8 +138,6 @@ def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expir
         if isinstance(outcome, Loaded):
             context.store.publish(outcome, run_ended=True)
             return _done(plan, manifest, outcome.manifest, context.prefix)
-        if isinstance(outcome, Conflict) and outcome.successor is not None:
-            raise stream_closed(context.tap, context.stream, outcome.successor)
     raise TooManyConflictsError(
         "the stream kept being changed; nothing expired",
         hint="run again when rebuild and drop are done",

@@ -100,7 +100,7 @@ def make_plan(
     objects below the stream's folder; ``now`` is the storage's clock. ``only``: of retired files those with these
     ids. Raises what ``ListedPaths`` and the state's segments raise."""
     objects = _objects(newest, entries)
-    old, young, ancient = _by_age(objects.unknown, _moment(newest.created), now - grace)
+    old, young, ancient = _by_age(objects.unknown, moment(newest.created), now - grace)
     if not objects.named and not any(layout.file_id_in(entry.key) for entry in ancient):
         # Attached files alone are left of records that were erased, or of what a killed writer began.
         old, ancient = [*ancient, *old], []
@@ -136,16 +136,16 @@ def make_plan(
                 until = now + grace if until is None else min(until, now + grace)
             elif entry is not None:
                 again.append(Garbage(file, entry, holder))
-            elif _moment(file.deleted) <= now - grace:
+            elif moment(file.deleted) <= now - grace:
                 gone.append(file)
             continue
         if file.shown is None:
             shown.append(file.id)
-        if file.shown is None or _moment(file.shown) > now - grace:
+        if file.shown is None or moment(file.shown) > now - grace:
             one = Tally(1, entry.size if entry else 0)
             waiting += one
             attached += one if layout.attached_name_in(file.path) is not None else NONE
-            soonest = (now if file.shown is None else min(_moment(file.shown), now)) + grace
+            soonest = (now if file.shown is None else min(moment(file.shown), now)) + grace
             until = soonest if until is None else min(until, soonest)
             continue
         if replaced.is_stuck(file):
@@ -179,7 +179,7 @@ def _is_late(file: Retired, *, now: datetime, grace: timedelta) -> bool:
     put the same bytes there. Without a grace time whoever collects has said that nobody is at work."""
     if not grace or file.deleted is None or layout.attached_name_in(file.path) is None:
         return False
-    return _moment(file.deleted) <= now - grace / 2
+    return moment(file.deleted) <= now - grace / 2
 
 
 def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
@@ -262,7 +262,7 @@ def _forgettable(manifest: Manifest, gone: list[Retired]) -> tuple[str, ...]:
     return tuple(file.id for file in gone if file.id not in needed)
 
 
-def _moment(text: str) -> datetime:
+def moment(text: str) -> datetime:
     """A time that a manifest names. What names none is taken for the latest there is, so that nothing is due by it."""
     return parse_timestamp(text) or datetime.max.replace(tzinfo=UTC)
 

@@ -287,10 +287,7 @@ def _knots(candidates: Sequence[Candidate]) -> list[list[int]]:
 
 
 def _untie(candidates: Sequence[Candidate], knot: list[int], done: frozenset[str]) -> list[int]:
-    most: dict[str, int] = {}
-    for index in knot:
-        for source, messages in candidates[index].items():
-            most[source] = max(messages, most.get(source, messages))
+    most = _most(candidates[index] for index in knot)
     ranked = sorted(knot, key=lambda index: (-len(candidates[index]), index))
     full = {
         index: {source: messages for source, messages in candidates[index].items() if messages == most[source]}

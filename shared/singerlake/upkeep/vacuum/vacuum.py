@@ -20,7 +20,6 @@ from singerlake.format import layout
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
-from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import Commits, LakeContext, StreamContext, record_run
 from singerlake.upkeep.defaults import MOST_WAITING
@@ -170,11 +169,9 @@ def vacuum_stream(
     another manifest store, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise; what
     was committed by then stays.
     """
-    loaded = context.load()
+    loaded = context.load_open()
     if loaded is None:
         return Vacuumed(VacuumPlan())
-    if loaded.manifest.closed is not None:
-        raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     waiting = len(loaded.manifest.retired)
     plan = make_plan(loaded.manifest.files, target_bytes).within(max(0, most_waiting - waiting))
     progress.sized(plan.joined.bytes)
