@@ -1,4 +1,7 @@
-"""The batch writer: tasks upload data files that nothing lists, the driver commits all of them in one transaction."""
+"""The batch writer: tasks upload data files that nothing lists, the driver commits all of them in one transaction.
+
+In a task lines wait until they make a member, members make files, and a full file is uploaded at once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Dropping streams of a tap whole, or what one run brought to them."""
+"""Dropping streams of a tap whole, or what one run brought to them.
+
+The state of a dropped stream becomes one without files under a new lineage, which calls retired all that was there.
+Nothing is deleted here but kept schemas: ``singerlake.upkeep.gc`` deletes retired files. The rules are in section 12.1
+of ``shared/docs/format.md``.
+"""
 
 from __future__ import annotations
 

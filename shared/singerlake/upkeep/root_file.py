@@ -1,4 +1,9 @@
-"""``singerlake.json`` as runs use it: read once, made if it is missing, extended by new taps."""
+"""``singerlake.json`` as runs use it: read once, made if it is missing, extended by new taps.
+
+Where it does not say which lake this is, the streams' own objects do: a stream's manifest first, since it is small and
+written last; only where it says nothing the newest object of the stream. All streams are asked: one may have been
+copied here from another lake.
+"""
 
 from __future__ import annotations
 

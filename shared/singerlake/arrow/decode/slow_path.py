@@ -1,4 +1,8 @@
-"""The slow way: line by line, with a parser that takes what Python's own takes and says which value does not fit."""
+"""The slow way: line by line, with a parser that takes what Python's own takes and says which value does not fit.
+
+JSON text stays as it was written: it is found without parsing what lies in it, however deep it is nested. That is for
+strict JSON; what ``json.loads`` takes beyond it is read by ``values``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a text in a record says about where a file lies: a path, an object of a cloud, a URL. Pure."""
+"""What a text in a record says about where a file lies: a path, an object of a cloud, a URL; and whether the setting
+``file_sources`` allows it. Pure."""
 
 from __future__ import annotations
 

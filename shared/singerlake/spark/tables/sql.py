@@ -2,6 +2,10 @@
 
 A statement runs in a session of its own, which knows no views but those of the tables that it names. Which these are
 Spark tells by what it does not find, so that classic sessions and Connect are asked alike.
+
+Whether a statement gives of each row of one table, at any time, what it gives of that row alone, is read from the plan
+that Spark has analyzed, which Connect does not give. Lists say what is known to be so: a node, an expression or a type
+that is on none of them makes the answer no, and all rows are made anew.
 """
 
 from __future__ import annotations

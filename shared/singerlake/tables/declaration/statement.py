@@ -1,4 +1,8 @@
-"""The statement of a table in SQL, as far as it is understood without Spark, and the tables that it reads. Pure."""
+"""The statement of a table in SQL, and the tables that it names, as far as that is seen without Spark. Pure.
+
+These are the names behind FROM and JOIN, and behind commas that follow. One that the statement gives to a query of its
+own is left out, since it may mean that one. Spark alone knows all of them: what is told here is for plans.
+"""
 
 from __future__ import annotations
 

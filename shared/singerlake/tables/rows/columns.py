@@ -70,8 +70,14 @@ GONE, GONE_AT = "_deleted", "_deleted_at"
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\Z")
 
 
-WORKING = ("__deleted", "__moment", "__hidden")
-"""Names that tasks give to columns of their own, besides those of partitions."""
+DELETED = "__deleted"
+"""Whether a row's record is a deletion; only while rows are worked on."""
+MOMENT = "__moment"
+"""When a row's record was captured; only while rows of a history are worked on."""
+HIDDEN = "__hidden"
+"""Whether a record has no row; only while rows are worked on."""
+WORKING = (DELETED, MOMENT, HIDDEN)
+"""Columns that rows have only while they are worked on, besides partitions. No property has its column so named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,7 @@ def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumn
     there = declared(manifest, [], Request(mode=Mode.FAILFAST))
     fields = _own_fields(declaration, there) if there is not None else ()
     names = [field.name for field in fields]
-    for what, wanted in _named(declaration):
+    for what, wanted in named_in(declaration):
         if wanted not in names:
             raise unknown(declaration, what, wanted, names)
         if declaration.rule(wanted).drop and what not in ("columns", "deleted_when"):
@@ -190,7 +196,8 @@ def _own_fields(declaration: TableDeclaration, there: Struct) -> tuple[Field, ..
     return there.fields
 
 
-def _named(declaration: TableDeclaration) -> Iterable[tuple[str, str]]:
+def named_in(declaration: TableDeclaration) -> Iterable[tuple[str, str]]:
+    """The columns that are named, each with the key that names it."""
     for name in declaration.columns:
         yield "columns", name
     for what in ("key", "order_by", "sort_by"):

@@ -23,11 +23,14 @@ from singerlake.tables.declaration.model import Action, Keep, NullKeys, TableDec
 from singerlake.tables.rows.cast import cast, with_rescued
 from singerlake.tables.rows.columns import (
     CURRENT,
+    DELETED,
     GONE,
     GONE_AT,
+    MOMENT,
     SDC_DELETED,
     VALID_FROM,
     VALID_TO,
+    WORKING,
     TableColumn,
     TableColumns,
 )
@@ -96,14 +99,6 @@ def _properties(text: str) -> dict[str, str]:
         return {name: text_of(value) for name, value in found.items()}
 
 
-DELETED = "__deleted"
-"""Whether a row's record is a deletion; only while rows are worked on."""
-MOMENT = "__moment"
-"""When a row's record was captured; only while rows of a history are worked on."""
-HIDDEN = "__hidden"
-"""Whether a record has no row; only while rows are worked on."""
-WORKING = (DELETED, MOMENT, HIDDEN)
-"""Columns that rows have only while they are worked on, besides partitions. No property has its column so named."""
 SHOWN = 5
 """Offsets of rows that a report names for each check."""
 

@@ -1,4 +1,9 @@
-"""The rows of each key (section 14.2 of the format): its winner, or one row for each interval of its history."""
+"""The rows of each key (section 14.2 of the format): its winner, or all versions with the time in which each was valid.
+
+The records of a key in their order are its events: a change begins an interval, a deletion ends one, and so does an
+ACTIVATE_VERSION whose version lacks the key. Where records may come late, what has no row stays as a hidden record, so
+that the intervals of a key can be told anew.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.own import ALL, OFFSET, TABLE_VERSION
 from singerlake.clock import parse_timestamp
-from singerlake.tables.rows.columns import CURRENT, VALID_FROM, VALID_TO
-from singerlake.tables.rows.convert import DELETED, MOMENT, is_working
+from singerlake.tables.rows.columns import CURRENT, DELETED, MOMENT, VALID_FROM, VALID_TO
+from singerlake.tables.rows.convert import is_working
 from singerlake.tables.rows.order import are_among, by_key, differing, distinct, is_last_of, sort_indices
 from singerlake.tables.rows.partitions import is_partition
 from singerlake.tables.state.model import Activation

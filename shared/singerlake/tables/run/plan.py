@@ -1,4 +1,8 @@
-"""What a run is to do for one table: from its state, its declaration and the stream as it is. Pure."""
+"""What a run is to do for one table, from its state, its declaration, and the stream or the tables as they are. Pure.
+
+A table of a statement is made anew, or gets what is new behind it where the table that it reads only grew. What the
+states say has to prove that: a row too many or too few would stay for ever.
+"""
 
 from __future__ import annotations
 

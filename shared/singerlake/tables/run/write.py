@@ -1,4 +1,8 @@
-"""Writing what a run has planned: task after task, from new messages to the files of the table as it will be."""
+"""Writing what a run has planned: task after task, from new messages to the files of the table as it will be.
+
+The files of a table lie in order. Range i ends with the last position of file i; the last range is what comes after all
+files. A range is written anew where a new row falls into it, or a row of it goes.
+"""
 
 from __future__ import annotations
 

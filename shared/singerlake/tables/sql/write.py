@@ -1,4 +1,8 @@
-"""Writing what a statement gives: its columns, its rows as files of the table, and the state that they come to."""
+"""Writing what a statement gives: its columns, its rows as files of the table, and the state that they come to.
+
+Rows go into files straight, or are sorted first. They are all of the table, or more of it. Engines know years that ISO
+8601 has no four digits for: no table can have them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Action, Check, TableDeclaration
 from singerlake.tables.declaration.stored import changes
 from singerlake.tables.delta.schema import check_columns
-from singerlake.tables.rows.columns import WORKING, TableColumn, TableColumns, with_distinct_names
+from singerlake.tables.rows.columns import WORKING, TableColumn, TableColumns, named_in, with_distinct_names
 from singerlake.tables.rows.conditions import holds
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.rows.convert import Seen
@@ -340,7 +344,7 @@ def statement_columns(declaration: TableDeclaration, given: Struct) -> TableColu
             )
         seen.add(name)
     names = [field.name for field in given.fields]
-    for what, wanted in _named(declaration):
+    for what, wanted in named_in(declaration):
         if wanted not in names:
             close = get_close_matches(wanted, names, n=1)
             raise UnknownNameError(
@@ -353,12 +357,3 @@ def statement_columns(declaration: TableDeclaration, given: Struct) -> TableColu
     check_uses(declaration, columns, ())
     check_columns(declaration, columns)
     return columns
-
-
-def _named(declaration: TableDeclaration) -> Iterator[tuple[str, str]]:
-    for name in declaration.sort_by:
-        yield "sort_by", name
-    for partition in declaration.partition_by:
-        yield "partition_by", partition.column
-    for check in declaration.checks:
-        yield "checks", check.column

@@ -1,7 +1,8 @@
 """Reading and replacing a table's state: one object, one conditional write.
 
 A refused or lost write is looked up before anything follows from it: a balancer that sends a request again answers 412
-to a write that took effect.
+to a write that took effect. A state may have been edited, cut, merged or forged. One that passes ``checked`` names no
+object but files of the table, and holds nothing that the code behind it does not expect (section 14.1 of the format).
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from singerlake.tables.formats.avro import Avro
 from singerlake.tables.formats.parquet import Parquet
 from singerlake.tables.formats.port import FileFormat
 from singerlake.tables.formats.text import Csv, JsonLines
-from singerlake.tables.rows.convert import DELETED, without_working
+from singerlake.tables.rows.columns import DELETED
+from singerlake.tables.rows.convert import without_working
 from singerlake.tables.rows.order import rows_up_to, values_at
 from singerlake.tables.rows.partitions import PartitionColumn
 from singerlake.tables.state.keys import file_path, side_path, table_prefix

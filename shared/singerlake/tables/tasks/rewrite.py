@@ -14,9 +14,9 @@ from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import random_id
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Keep
-from singerlake.tables.rows.columns import TableColumns
+from singerlake.tables.rows.columns import DELETED, HIDDEN, TableColumns
 from singerlake.tables.rows.conform import conformed
-from singerlake.tables.rows.convert import DELETED, HIDDEN, working_schema
+from singerlake.tables.rows.convert import working_schema
 from singerlake.tables.rows.deletions import in_force, without_gone
 from singerlake.tables.rows.order import are_among, between, distinct, rows_up_to, sort_indices, sorted_rows
 from singerlake.tables.rows.partitions import with_partitions

@@ -1,4 +1,10 @@
-"""Erasing from one stream, and what is left of it then: files that a collection deletes later, or at once."""
+"""Erasing messages from one stream: files without them take the place of the files that hold them.
+
+Each file becomes visible with its own commit, so an erasure that was stopped is simply run again. It ends when every
+file that the stream lists was looked into, also those that came meanwhile. Nothing is deleted here but a file of this
+run's own that no state can list, and what a collection deletes at once: ``singerlake.upkeep.gc`` deletes the replaced
+files later. The rules are in section 12.2 of ``shared/docs/format.md``.
+"""
 
 from __future__ import annotations
 

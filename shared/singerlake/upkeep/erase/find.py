@@ -1,4 +1,4 @@
-"""Where the messages are that are to be erased: data files read one by one, and not changed."""
+"""Where the messages are that are to be erased, whatever lists them: data files read one by one, and not changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Finding the records that a condition means among lines, at nearly the speed of msgspec.
+"""Finding the messages that are to be erased: records that a condition means, at nearly the speed of msgspec, or all
+that one run brought.
 
 Of each line only what the condition names is decoded; what msgspec does not take, or what is none of the shapes that
-it was told, is looked at line by line, with a parser that takes all that a lake holds.
+it was told, is looked at line by line, with a parser that takes all that a lake holds. Which messages a run brought the
+headers of the files say that it wrote, also where these were joined.
 """
 
 from __future__ import annotations

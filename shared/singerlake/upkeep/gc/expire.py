@@ -1,4 +1,8 @@
-"""Expiring the oldest messages of one stream on demand; a collection does it by the stream's policy."""
+"""Expiring the oldest files of one stream, on demand or by its policy: they are listed no more, and offsets stay.
+
+Retired files are deleted by a collection, at once where that is asked for. The rules are in section 12.3 of
+``shared/docs/format.md``.
+"""
 
 from __future__ import annotations
 

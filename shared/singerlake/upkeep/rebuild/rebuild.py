@@ -1,7 +1,8 @@
 """A stream's manifest from its data files alone.
 
 Nothing but the files' own bytes decides: identity, version, counts and order come from their headers and messages,
-never from where they lie or what they are called. ``rebuilt`` is pure.
+never from where they lie or what they are called. ``rebuilt`` is pure. No state is made of the files of atomic runs
+that were not committed (section 11.6 of ``shared/docs/format.md``).
 """
 
 from __future__ import annotations

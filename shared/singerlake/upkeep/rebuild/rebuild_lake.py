@@ -1,4 +1,8 @@
-"""Rebuilding a lake: each stream's state, then the caches of taps and lake from the states."""
+"""Rebuilding a lake: each stream's state, then the caches of taps and lake from the states.
+
+Of one stream, its state and its files are read, and a plan is put through its manifest store. The plan is made again
+where a writer came first: a whole new state must never take the place of one that it was not made from.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reading all data files of one stream for what they say of themselves."""
+"""Reading all data files of one stream for what they say of themselves. A journal keeps what was read so far: a line
+for each sound file, and one for each schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""How streams stand: their last runs, who writes to them now, and what a tap forgot."""
+"""How streams stand: their last runs, who writes to them now, and what a tap forgot.
+
+Runs are known from what they committed of themselves (Sleeper's job trackers). A run says how it ended in its last
+commit. One that was killed cannot: it is *lost* once it has been silent for long in every stream it wrote to and holds
+no live lock. All times are the writers' own clocks.
+"""
 
 from __future__ import annotations
 

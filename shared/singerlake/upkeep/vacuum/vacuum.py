@@ -1,4 +1,10 @@
-"""Vacuuming a lake, one stream after the other."""
+"""Vacuuming a lake: small neighbouring files joined into one, each join put through the manifest store by itself.
+
+A join becomes visible with its commit, and is left as it is from then on; so a vacuum that was stopped is simply run
+again, several may run at once, and writers and readers notice nothing: messages keep their offsets, and the replaced
+files stay where they are until a collection removes them. Nothing is deleted here but a file of this vacuum's own that
+was never offered to the manifest store.
+"""
 
 from __future__ import annotations
 

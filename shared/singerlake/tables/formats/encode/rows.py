@@ -1,4 +1,8 @@
-"""The rows of a table as the bytes of a file, block by block: by ``_rows.c``, or in Python where it is not compiled."""
+"""The rows of a table as the bytes of a file, block by block: by ``_rows.c``, or in Python where it is not compiled.
+
+``_rows.c`` takes each column as a tuple: kind, what stands before its values, offset, the buffers of null bits, values
+and offsets, the bytes of an integer or the scale of a decimal, and the columns below it.
+"""
 
 from __future__ import annotations
 
