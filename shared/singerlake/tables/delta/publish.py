@@ -13,7 +13,6 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from singerlake.arrow.schema.columns import Field, Struct
 from singerlake.clock import Clock, timestamp
 from singerlake.errors import BrokenFileError, MissingFileError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.exact_json import encode
@@ -37,9 +36,9 @@ from singerlake.tables.delta.log import (
 )
 from singerlake.tables.delta.schema import protocol_of, schema_string
 from singerlake.tables.state.commit import load
-from singerlake.tables.state.keys import state_key, table_prefix
+from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile, TableState
-from singerlake.tables.state.types import column_of
+from singerlake.tables.state.types import columns_of
 from singerlake.work.parallel import THREADS, in_parallel
 
 if TYPE_CHECKING:
@@ -157,12 +156,6 @@ def path_in_log(path: str) -> str:
 def path_of(in_log: str) -> str:
     """The path that a path of the log means."""
     return unquote(in_log)
-
-
-def columns_of(state: TableState) -> Struct:
-    """The state's columns. Raises ``CorruptObjectError``."""
-    key = state_key(state.table)
-    return Struct(tuple(Field(each.name, column_of(each.type, key=key)) for each in state.columns))
 
 
 def next_commit(log: Log, state: TableState, stats: Mapping[str, str], now: datetime) -> bytes:

@@ -102,7 +102,7 @@ def _first_difference(left: pa.Table, right: pa.Table) -> int | None:
 
     rows = []
     for name in left.column_names:
-        place = pc.index(differing(left.column(name), right.column(name)), True).as_py()
-        if place >= 0:
-            rows.append(place)
+        row = pc.index(differing(left.column(name), right.column(name)), True).as_py()
+        if row >= 0:
+            rows.append(row)
     return min(rows, default=None)

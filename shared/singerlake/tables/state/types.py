@@ -23,6 +23,8 @@ from singerlake.arrow.schema.columns import (
 )
 from singerlake.clock import parse_timestamp, timestamp
 from singerlake.errors import CorruptObjectError
+from singerlake.tables.state.keys import state_key
+from singerlake.tables.state.model import TableState
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,6 +85,12 @@ def column_of(words: Any, *, key: str) -> Column:
     except (KeyError, ValueError, TypeError, AttributeError):
         pass
     raise CorruptObjectError(f"no type of a column: {words!r}"[:200], hint="restore the object", key=key)
+
+
+def columns_of(state: TableState) -> Struct:
+    """The columns of a state. Raises ``CorruptObjectError``."""
+    key = state_key(state.table)
+    return Struct(tuple(Field(each.name, column_of(each.type, key=key)) for each in state.columns))
 
 
 def value_to_json(value: Any) -> Any:
