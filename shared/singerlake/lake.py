@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from singerlake.upkeep.result import Failure, Report
     from singerlake.upkeep.trim import TrimResult
     from singerlake.upkeep.vacuum.vacuum import VacuumResult
-    from singerlake.upkeep.verify.verify_lake import VerifyResult
+    from singerlake.upkeep.verify import VerifyResult
 
 logger = logging.getLogger(__name__)
 
@@ -502,8 +502,7 @@ class Lake:
             True 3 3 ()
         """
         from singerlake.conditions import parse_where
-        from singerlake.upkeep.verify.verify import parse_sample
-        from singerlake.upkeep.verify.verify_lake import verify_lake
+        from singerlake.upkeep.verify import parse_sample, verify_lake
 
         if seed is not None and sample is None:
             raise SettingError("seed is given without sample", hint="give both")

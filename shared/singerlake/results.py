@@ -20,7 +20,7 @@ from singerlake.upkeep.reports.status import HeldLock, StreamStatus, Tracked, Un
 from singerlake.upkeep.result import Failure, Finding, RecordTally, Tally
 from singerlake.upkeep.trim import StreamTrim, TrimFailure, TrimResult
 from singerlake.upkeep.vacuum.vacuum import Join, Joins, StreamVacuum, VacuumResult
-from singerlake.upkeep.verify.verify_lake import VerifyResult
+from singerlake.upkeep.verify import VerifyResult
 
 __all__ = [
     "BatchGcResult",

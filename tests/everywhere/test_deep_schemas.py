@@ -27,7 +27,7 @@ from singerlake.lake import Lake
 from singerlake.site.tree import tree_of
 from singerlake.upkeep.reports.schema_diff import compare
 from singerlake.upkeep.scan import schema_in
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.tap.runs import discover, replay
 from tests.target.support import TAP, ingest, kept_ids, record, schema
 

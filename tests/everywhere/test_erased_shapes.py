@@ -17,7 +17,7 @@ from singerlake.format.state import selection
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tap_singerlake.reader import MessageBlock, Reader
 from tests.everywhere.erasing import erase, vacuum
 from tests.everywhere.test_file_shapes import ACTIVATE, NUMBERS, WANTED, root, shape, stream

@@ -32,7 +32,7 @@ from singerlake.stream import LakeStream
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tap_singerlake.reader import MessageBlock, Reader, SchemaLine
 from tests.fakes import START
 from tests.tap.runs import replay

@@ -13,7 +13,7 @@ from singerlake.errors import CheckFailedError, SettingError
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.selection import schema_in_force
 from singerlake.lake import Lake
-from singerlake.site.facts.gather import gather
+from singerlake.site.facts import gather
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.streams import everything, resolve
 from singerlake.tables.maintain.verify import verify_rows

@@ -11,7 +11,7 @@ import pytest
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.vacuum.plan import VacuumPlan
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.faults.support.crew import Crew
 from tests.faults.support.network import Network
 from tests.faults.support.places import TAP, Kind, of_kinds

@@ -24,7 +24,7 @@ from singerlake.format.state import selection
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tap_singerlake.extent.start_offset import start_offset
 from tap_singerlake.reader import MessageBlock, Reader
 from tests.golden.cases import EXPECTED, READABLE, REFUSED, SUITE, having

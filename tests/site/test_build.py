@@ -19,8 +19,8 @@ from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
 from singerlake.site import build
 from singerlake.site.build import Trouble
-from singerlake.site.facts.gather import gather
-from singerlake.site.facts.totals import PERIODS
+from singerlake.site.facts import gather
+from singerlake.site.totals import PERIODS
 from tests.fakes import START
 from tests.lakes import build_stream, record_line
 from tests.site.lakes import SCHEMA, built, manifest, memory_lake, put

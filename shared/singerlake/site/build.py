@@ -15,8 +15,7 @@ from singerlake.format import layout
 from singerlake.humanize import counted, cut, minute, second, shown, size
 from singerlake.interpreter.collector import collector_paused
 from singerlake.lake import Lake
-from singerlake.site.facts.facts import LakeFacts
-from singerlake.site.facts.gather import gather
+from singerlake.site.facts import LakeFacts, gather
 from singerlake.site.folder import SiteFolder, open_folder
 from singerlake.site.pages import Site
 from singerlake.tables.state.keys import PUBLISHED

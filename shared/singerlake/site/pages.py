@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from singerlake.clock import parse_timestamp
 from singerlake.humanize import checks_in_short, cut
 from singerlake.site import chart
-from singerlake.site.facts.facts import (
+from singerlake.site.facts import (
     LakeFacts,
     StreamFacts,
     TableFacts,

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from singerlake.cli.main import main
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.faults.support.haste import Haste, hasten
 from tests.faults.support.places import KINDS, Place
 from tests.processes.killed import Killed

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from singerlake.attached.put import IN_MEMORY
 from singerlake.cli.main import main
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.faults.support.haste import Haste, hasten
 from tests.processes.killed import Killed
 from tests.tap.runs import environment

@@ -25,7 +25,7 @@ from singerlake.upkeep.erase.erase import erase_messages
 from singerlake.upkeep.erase.match import Meant, OfRun
 from singerlake.upkeep.gc.expire import Cut, expire_messages
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from singerlake.work.engine import Threads
 from tests.lakes import FilesOf, build_stream
 from tests.storage.memory import Step

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from singerlake.format import layout
 from singerlake.format.state.attached_objects import objects_in
 from singerlake.format.state.model import Manifest
-from singerlake.upkeep.verify.verify import Verified, VerifyOptions, verify_stream
+from singerlake.upkeep.verify import Verified, VerifyOptions, verify_stream
 from tests.attached.lakes import attach, sha256
 from tests.lakes import record_line
 from tests.stores.stores import Place

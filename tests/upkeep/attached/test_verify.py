@@ -11,7 +11,7 @@ import pytest
 from singerlake.format.exact_json import encode
 from singerlake.format.state.transactions import Rebase
 from singerlake.upkeep.checks import AttachedTask, attached_objects
-from singerlake.upkeep.verify.verify import Sample, VerifyOptions, open_journal
+from singerlake.upkeep.verify import Sample, VerifyOptions, open_journal
 from tests.storage.memory import Step
 from tests.stores.stores import KINDS, Place, make_place
 from tests.upkeep.attached.photos import add, begun, digest, key, verified

@@ -13,7 +13,7 @@ from singerlake.singer_file import compress_member
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.lakes import record_line
 from tests.stores.stores import Place
 from tests.upkeep.erase.erasing import check, erase, place_of, who_of, with_holes

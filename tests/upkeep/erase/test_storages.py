@@ -20,7 +20,7 @@ from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.erase.erase import Erased, erase_messages
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from singerlake.work.processes import Processes
 from tests.lakes import build_stream, record_line
 from tests.servers.s3 import S3Server

@@ -19,7 +19,7 @@ from singerlake.stores.lockfile import LockfileStore
 from singerlake.upkeep.context import StreamContext, data_files
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.survey import Survey, open_survey_journal, survey
-from singerlake.upkeep.verify.verify import open_journal
+from singerlake.upkeep.verify import open_journal
 from tests.fakes import START
 from tests.storage.memory import Step
 from tests.upkeep.reads import Told

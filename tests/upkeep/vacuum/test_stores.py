@@ -17,7 +17,7 @@ from singerlake.stores.port import Loaded
 from singerlake.upkeep.defaults import TARGET_BYTES
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.vacuum.vacuum import Vacuumed, vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.lakes import build_stream
 from tests.storage.memory import Step
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place

@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.verify import Verified, VerifyOptions, open_journal, verify_stream
+from singerlake.upkeep.verify import Verified, VerifyOptions, open_journal, verify_stream
 from tests.lakes import build_stream
 from tests.upkeep.reads import Told
 from tests.upkeep.shelf import SCHEMA

@@ -18,7 +18,7 @@ from singerlake.conditions import parse_where
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.upkeep.result import KINDS, Tally
-from singerlake.upkeep.verify.verify_lake import VerifyResult
+from singerlake.upkeep.verify import VerifyResult
 
 
 @click.command(short_help="Check every listed file's bytes, checksum, counts and schema.")

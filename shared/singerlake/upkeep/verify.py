@@ -1,11 +1,12 @@
-"""Checking what is on storage against what the metadata says of it, without changing anything."""
+"""Checking what is on storage against what the metadata says of it, without changing anything: each stream, then what
+taps and the lake say of them."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -18,11 +19,13 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import LakeError, SettingError
+from singerlake.conditions import Condition
+from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import encode
 from singerlake.format.metadata import catalogue, root
+from singerlake.format.metadata.root import RootMetadata
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
@@ -39,12 +42,116 @@ from singerlake.upkeep.checks import (
     missing,
     of_other_size,
 )
-from singerlake.upkeep.context import data_files, stream_objects
+from singerlake.upkeep.context import LakeContext, data_files, stream_objects
+from singerlake.upkeep.erase.declared import doubt
+from singerlake.upkeep.erase.find import find_traces
+from singerlake.upkeep.policy import odd_rules
 from singerlake.upkeep.rebuild.survey import read_kept
-from singerlake.upkeep.result import NONE, UNSEEN, Finding, Kind, Progress, Tally, tally
-from singerlake.upkeep.root_copy import root_findings
+from singerlake.upkeep.result import NONE, UNSEEN, Finding, Kind, Progress, Report, Tally, reporting, tally
+from singerlake.upkeep.root_copy import lost_root, root_findings
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, open_file, said_of, stamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResult:
+    """What was checked, and what was found. So many ``streams``, ``files``, ``messages`` and ``bytes`` are listed, and
+    ``attached`` files. Of the files, ``read`` ones were read whole, and ``noted`` ones were not, since a journal says
+    that they are sound. ``seed`` draws the same sample once more. Findings that are no ``problem`` are notes."""
+
+    lake: str
+    streams: int
+    files: int
+    messages: int
+    bytes: int
+    attached: Tally
+    read: Tally
+    noted: Tally
+    seed: str | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing has to be done."""
+        return not any(finding.problem for finding in self.findings)
+
+
+def verify_lake(
+    lake: LakeContext,
+    tap: str | None,
+    stream: str | None,
+    *,
+    sample: Sample | None,
+    journal: Path | None,
+    erased: Condition | None,
+    undeclared: bool,
+    ignore: Collection[str],
+    engine: Engine | None,
+    progress: Report | None,
+) -> VerifyResult:
+    """Verify the streams that are meant, and what is said of them elsewhere."""
+    storage, reads = lake.storage, engine or Threads(lake.storage)
+    with open_journal(journal, storage.url) if journal else nullcontext() as noted:
+        options = VerifyOptions(sample=sample, journal=noted)
+        pairs = lake.chosen(tap, stream)
+        if erased is not None and not undeclared:
+            _check(erased, lake, pairs)
+        findings = list(verify_metadata(storage, tap))
+        by_tap: dict[str, dict[str, Verified]] = {name: {} for name, _ in pairs}
+        for name, each in pairs:
+            bar, state = reporting(progress, f"{name}/{each}"), lake.stream(name, each).state
+            checked = verify_stream(storage, name, each, state, options, engine=reads, progress=bar)
+            findings += checked.findings
+            if erased is not None:
+                findings += find_traces(storage, name, each, erased, reads, state)
+            by_tap[name][each] = replace(checked, findings=())
+        metadata, missing = _root(lake)
+        findings += odd_rules(metadata, by_tap, stream)
+        for name, streams in by_tap.items():
+            findings += verify_catalogue(storage, name, streams)
+            findings += verify_identity(metadata, name, streams)
+            named = [each for each, checked in streams.items() if missing and checked.lake_id is not None]
+            findings += [lost_root(name, each) for each in named[:1]]
+    done = [checked for streams in by_tap.values() for checked in streams.values()]
+    return VerifyResult(
+        lake=storage.url,
+        streams=len(done),
+        files=sum(each.files for each in done),
+        messages=sum(each.messages for each in done),
+        bytes=sum(each.bytes for each in done),
+        attached=sum((each.attached for each in done), NONE),
+        read=sum((each.read for each in done), NONE),
+        noted=sum((each.noted for each in done), NONE),
+        seed=sample.seed if sample else None,
+        findings=tuple(finding for finding in findings if finding.kind not in ignore),
+    )
+
+
+def _check(condition: Condition, lake: LakeContext, pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise what ``doubt`` gives, if the condition can hold in none of the streams. A stream whose state cannot be read
+    is a finding of its own, and may hold anything."""
+    first: SingerlakeError | None = None
+    for tap, stream in pairs:
+        try:
+            state = lake.stream(tap, stream).state()
+        except LakeError:
+            return
+        error = doubt(condition, state) if state is not None else None
+        if error is None:
+            return
+        first = first or error
+    if first is not None:
+        raise first
+
+
+def _root(lake: LakeContext) -> tuple[RootMetadata | None, bool]:
+    """What root metadata or its copy says, and whether both are missing."""
+    try:
+        metadata = lake.root_metadata()
+    except LakeError:
+        # A finding of its own.
+        return None, False
+    return metadata, metadata is None
 
 
 @dataclass(frozen=True, slots=True)
