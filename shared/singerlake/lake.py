@@ -33,7 +33,7 @@ from singerlake.stream import LakeStream
 from singerlake.tables.state.arbitrated import arbitrated
 from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.commit import tables_from
-from singerlake.upkeep.catalogue_file import CatalogueFile
+from singerlake.upkeep.caches import CatalogueFile
 from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
 from singerlake.upkeep.result import check_now
 from singerlake.upkeep.root_file import RootFile

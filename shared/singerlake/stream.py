@@ -35,8 +35,8 @@ from singerlake.singer_file import Block
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
 from singerlake.stores.writing.writer import StreamWriter
+from singerlake.upkeep.caches import use_manifest_store
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.rebuild.caches import use_manifest_store
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
 from singerlake.upkeep.result import check_now
 

@@ -36,7 +36,7 @@ from singerlake.storage.probe import storage_time
 from singerlake.stores.commit import commit_once
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded
-from singerlake.upkeep.catalogue_file import CatalogueFile
+from singerlake.upkeep.caches import CatalogueFile
 from singerlake.upkeep.context import LakeContext, StreamContext
 from singerlake.upkeep.erase.erase import EraseResult, erase
 from singerlake.upkeep.erase.match import OfRun

@@ -38,8 +38,8 @@ from singerlake.storage.port import Storage
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import publish_manifest, published
+from singerlake.upkeep.caches import use_manifest_store
 from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for, record_run
-from singerlake.upkeep.rebuild.caches import use_manifest_store
 from singerlake.upkeep.result import Failure, Tally
 
 logger = logging.getLogger(__name__)

@@ -38,10 +38,10 @@ from singerlake.stores.commit import Commit
 from singerlake.stores.history import stream_closed
 from singerlake.stores.port import Loaded, ManifestStore, Pending
 from singerlake.stores.publish import mend_published, published
+from singerlake.upkeep.caches import rebuild_catalogue, rebuild_root
 from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for, record_run, stream_objects
 from singerlake.upkeep.erase.match import Matches
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles
-from singerlake.upkeep.rebuild.caches import rebuild_catalogue, rebuild_root
 from singerlake.upkeep.rebuild.choose import TornFile
 from singerlake.upkeep.rebuild.rebuild import Hashes, listed_at, without_uncommitted
 from singerlake.upkeep.rebuild.repair import KindTotals, Repair, plan_anew, plan_repair
@@ -129,7 +129,8 @@ def rebuild_lake(
                 done.append(_summary(repair, file_ids=file_ids))
                 findings += repair.findings
                 read, noted = read + repair.read, noted + repair.noted
-                needed, changed = repair.needed and not dry_run, repair.totals.files
+                needed = repair.needed and not dry_run
+                changed = sum((each.files for each in repair.totals.values()), NONE)
                 del repair
                 if needed:
                     record_run(context, "rebuild", changed, started=started)
@@ -161,7 +162,7 @@ def _summary(repair: Repair, *, file_ids: bool) -> StreamRebuild:
         **(repair.difference.by_kind if file_ids else {}),
         anew=before is None,
         new_lineage=before is not None and after.lineage != before.lineage,
-        changes=repair.totals.by_kind,
+        changes=repair.totals,
     )
 
 

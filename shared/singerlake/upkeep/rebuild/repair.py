@@ -64,18 +64,6 @@ class KindTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class DifferenceTotals:
-    """What a difference comes to, by kind, as ``Difference`` has them."""
-
-    by_kind: dict[str, KindTotals]
-
-    @property
-    def files(self) -> Tally:
-        """Those of all kinds."""
-        return sum((kind.files for kind in self.by_kind.values()), NONE)
-
-
-@dataclass(frozen=True, slots=True)
 class Repair:
     """What a stream's state is to become. ``change`` is the transaction's content; None where there is nothing to
     commit: the state is as it should be, or (``before`` None) is to be created. ``totals`` are those of the
@@ -86,7 +74,7 @@ class Repair:
     after: Manifest
     change: Rebase | AddFiles | None
     findings: tuple[Finding, ...]
-    totals: DifferenceTotals
+    totals: dict[str, KindTotals]
     read: Tally = NONE
     noted: Tally = NONE
     torn: tuple[TornFile, ...] = ()
@@ -112,11 +100,11 @@ def difference(old: FileList | None, new: FileList) -> Difference:
     return Difference(**{kind: tuple(found) for kind, found in ids.items()})
 
 
-def difference_totals(old: FileList | None, new: FileList) -> DifferenceTotals:
-    """What that comes to, in little memory."""
+def difference_totals(old: FileList | None, new: FileList) -> dict[str, KindTotals]:
+    """What that comes to by kind, in little memory."""
     if old is None:
         added = KindTotals(Tally(len(new), totals_of(new).bytes), tuple(file.path for file in islice(new, _NAMED)))
-        return DifferenceTotals({"added": added} | {kind: KindTotals() for kind in KINDS[1:]})
+        return {"added": added} | {kind: KindTotals() for kind in KINDS[1:]}
     files = dict.fromkeys(KINDS, 0)
     stored = dict.fromkeys(KINDS, 0)
     paths: dict[str, list[str]] = {kind: [] for kind in KINDS}
@@ -125,7 +113,7 @@ def difference_totals(old: FileList | None, new: FileList) -> DifferenceTotals:
         stored[kind] += file.bytes
         if files[kind] <= _NAMED:
             paths[kind].append(file.path)
-    return DifferenceTotals({kind: KindTotals(Tally(files[kind], stored[kind]), tuple(paths[kind])) for kind in KINDS})
+    return {kind: KindTotals(Tally(files[kind], stored[kind]), tuple(paths[kind])) for kind in KINDS}
 
 
 def _changes(old: FileList | None, new: FileList) -> Iterator[tuple[str, DataFile]]:
