@@ -148,13 +148,13 @@ _UNITS: Sequence[_Unit] = (
 )
 
 
-def periods(histograms: Histograms, *, most: int = PERIODS) -> tuple[str, tuple[Period, ...]]:
-    """The name of the shortest unit of time that needs at most ``most`` stretches for everything, and each stretch from
+def periods(histograms: Histograms) -> tuple[str, tuple[Period, ...]]:
+    """The name of the shortest unit of time that needs at most ``PERIODS`` stretches for everything, and each stretch from
     the first to the last, empty ones too; nothing where no file has a time."""
     if not histograms.hours:
         return "", ()
     first, last = min(histograms.hours), max(histograms.hours)
-    unit = next(unit for unit in _UNITS if unit.number(last) - unit.number(first) < most)
+    unit = next(unit for unit in _UNITS if unit.number(last) - unit.number(first) < PERIODS)
     came: dict[int, Amount] = {}
     for hour, amount in histograms.hours.items():
         number = unit.number(hour)

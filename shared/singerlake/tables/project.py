@@ -29,12 +29,12 @@ SMALL_BYTES = 4 << 20
 
 
 def plan_tables(
-    runner: TableRunner, tables: Iterable[Resolved], *, full_refresh: bool = False, threads: int = THREADS
+    runner: TableRunner, tables: Iterable[Resolved], *, full_refresh: bool = False
 ) -> Iterator[TableResult]:
     """What a run would do for each table, first those of streams, then those of statements; nothing is written."""
     streams, statements = _apart(tables)
     others = set()
-    for result in in_parallel(lambda table: _planned(runner, table, full_refresh), streams, threads=threads):
+    for result in in_parallel(lambda table: _planned(runner, table, full_refresh), streams, threads=THREADS):
         if result.status == "planned":
             others.add(result.declaration.name)
         yield result
