@@ -149,8 +149,8 @@ _UNITS: Sequence[_Unit] = (
 
 
 def periods(histograms: Histograms) -> tuple[str, tuple[Period, ...]]:
-    """The name of the shortest unit of time that needs at most ``PERIODS`` stretches for everything, and each stretch from
-    the first to the last, empty ones too; nothing where no file has a time."""
+    """The name of the shortest unit of time that needs at most ``PERIODS`` stretches for everything, and each stretch
+    from the first to the last, empty ones too; nothing where no file has a time."""
     if not histograms.hours:
         return "", ()
     first, last = min(histograms.hours), max(histograms.hours)
