@@ -14,10 +14,10 @@ from singerlake.errors import LineageChangedError, SettingError, UnknownNameErro
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.spark import read_streams
+from singerlake.spark.lake import in_one_view
 from singerlake.spark.options import ReadOptions, read_options
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream.reader import SingerlakeStreamReader
-from singerlake.spark.view import in_one_view
 from singerlake.stream import LakeStream
 from singerlake.upkeep.drop import drop_stream
 from tests.atomic.lakes import SCHEMA, commit_together, decide_on, numbers

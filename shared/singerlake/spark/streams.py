@@ -50,7 +50,7 @@ def read_streams(
     wanted = [read_options(each) for each in given.values()]
     # Only a classic session's process is known to reach the lake.
     if wanted and (streams is None or hasattr(type(spark), "sparkContext")):
-        from singerlake.spark.view import in_one_view
+        from singerlake.spark.lake import in_one_view
 
         given = in_one_view(wanted[0], given)
     return {name: spark.read.format("singerlake").options(**each).load() for name, each in given.items()}

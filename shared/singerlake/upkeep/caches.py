@@ -16,7 +16,7 @@ from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest
 from singerlake.storage.conditional import replace_if_unchanged, replace_what_was_seen
 from singerlake.storage.port import Storage, Stored
-from singerlake.upkeep.root_copy import replace_root
+from singerlake.upkeep.root_file import replace_root
 
 
 def rebuild_catalogue(

@@ -12,7 +12,7 @@ from singerlake.format.metadata import root
 from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, age_of, with_rule
 from singerlake.storage.port import Storage, Stored
 from singerlake.upkeep.result import Finding
-from singerlake.upkeep.root_copy import replace_root
+from singerlake.upkeep.root_file import replace_root
 
 
 def retentions(metadata: root.RootMetadata | None, tap: str) -> Mapping[str, Rule]:

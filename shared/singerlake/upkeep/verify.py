@@ -48,7 +48,7 @@ from singerlake.upkeep.erase.find import find_traces
 from singerlake.upkeep.policy import odd_rules
 from singerlake.upkeep.rebuild.survey import read_kept
 from singerlake.upkeep.result import NONE, UNSEEN, Finding, Kind, Progress, Report, Tally, reporting, tally
-from singerlake.upkeep.root_copy import lost_root, root_findings
+from singerlake.upkeep.root_file import lost_root, root_findings
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, open_file, said_of, stamp
 

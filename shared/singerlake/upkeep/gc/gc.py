@@ -35,7 +35,7 @@ from singerlake.upkeep.result import (
     reporting,
     tally,
 )
-from singerlake.upkeep.root_copy import keep_copy, root_findings
+from singerlake.upkeep.root_file import keep_copy, root_findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
