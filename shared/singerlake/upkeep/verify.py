@@ -92,7 +92,6 @@ def verify_lake(
     """Verify the streams that are meant, and what is said of them elsewhere."""
     storage, reads = lake.storage, engine or Threads(lake.storage)
     with open_journal(journal, storage.url) if journal else nullcontext() as noted:
-        options = VerifyOptions(sample=sample, journal=noted)
         pairs = lake.chosen(tap, stream)
         if erased is not None and not undeclared:
             _check(erased, lake, pairs)
@@ -100,7 +99,9 @@ def verify_lake(
         by_tap: dict[str, dict[str, Verified]] = {name: {} for name, _ in pairs}
         for name, each in pairs:
             bar, state = reporting(progress, f"{name}/{each}"), lake.stream(name, each).state
-            checked = verify_stream(storage, name, each, state, options, engine=reads, progress=bar)
+            checked = verify_stream(
+                storage, name, each, state, sample=sample, journal=noted, engine=reads, progress=bar
+            )
             findings += checked.findings
             if erased is not None:
                 findings += find_traces(storage, name, each, erased, reads, state)
@@ -173,32 +174,22 @@ class Verified:
     lake_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyOptions:
-    """Which files are read. With a ``sample`` only its files are; of the others only presence and size are checked.
-    Files that ``journal`` says are as they were when they were found sound are not read again."""
-
-    sample: Sample | None = None
-    journal: Journal | None = None
-
-
-_ALL_FILES = VerifyOptions()
-
-
 def verify_stream(
     storage: Storage,
     tap: str,
     stream: str,
     state: Callable[[], Manifest | None],
-    options: VerifyOptions = _ALL_FILES,
     *,
+    sample: Sample | None = None,
+    journal: Journal | None = None,
     engine: Engine | None = None,
     progress: Progress = UNSEEN,
 ) -> Verified:
     """Read every listed file of a stream whole and compare it with the stream's newest state, which each call of
-    ``state`` gives. ``engine`` reads the files, threads of this process by default. The total of ``progress`` is the
-    stored bytes to read. Raises what storage raises; what is wrong with the stream is a finding."""
-    sample, journal = options.sample, options.journal
+    ``state`` gives. With a ``sample`` only its files are read; of the others only presence and size are checked. Files
+    that ``journal`` says are as they were when they were found sound are not read again. ``engine`` reads the files,
+    threads of this process by default. The total of ``progress`` is the stored bytes to read. Raises what storage
+    raises; what is wrong with the stream is a finding."""
     key = layout.manifest_key(tap, stream)
     prefix = layout.stream_prefix(tap, stream)
     log: tuple[Finding, ...] = ()
