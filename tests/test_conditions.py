@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.arrow.schema import columns
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.schema.columns import arrow_schema
 from singerlake.arrow.values.arrays import from_texts
 from singerlake.attached.property_path import EACH, Path
 from singerlake.conditions import (

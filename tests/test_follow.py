@@ -22,8 +22,8 @@ from singerlake.format.state.transactions import Rebase
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.gc.expire import Cut, expire_messages
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from tests.lakes import build_stream
 from tests.stores.stores import ON_THE_LAKE, Place
 from tests.upkeep.migrate.moving import migrate

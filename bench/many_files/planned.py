@@ -9,7 +9,7 @@ import sys
 
 from singerlake.arrow.plan.request import Request
 from singerlake.arrow.plan.snapshot import declared, pin, selected
-from singerlake.arrow.plan.splits import pack, partition_bytes, runs
+from singerlake.arrow.plan.splits import pack, partition_bytes, splits
 from singerlake.format.state.files.totals import totals_of
 from singerlake.lake import Lake
 
@@ -23,7 +23,7 @@ def main() -> None:
     files = selected(manifest, pinned)
     declared(manifest, totals_of(files).versions, request)
     size = partition_bytes(files, pinned.first, pinned.stop, request)
-    pack(runs(files, pinned.first, pinned.stop, size, attached=False), size)
+    pack(splits(files, pinned.first, pinned.stop, size, attached=False), size)
     print(len(files))
 
 

@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from singerlake.stores.atomic.decisions import Commit
     from singerlake.stores.atomic.view import StreamView
     from singerlake.stream import LakeStream
+    from singerlake.tables.project import ProjectedTable
     from singerlake.tables.read import LakeTable
-    from singerlake.tables.run.python_api import ProjectedTable
 
     __version__ = version("singerlake")
 
@@ -93,7 +93,7 @@ _FROM = {
     "LakeStream": "singerlake.stream",
     "LakeTable": "singerlake.tables.read",
     "LockSettings": "singerlake.lock_file",
-    "ProjectedTable": "singerlake.tables.run.python_api",
+    "ProjectedTable": "singerlake.tables.project",
     "S3Settings": "singerlake.aws.settings",
     "StorageSettings": "singerlake.storage.settings",
     "StoreSettings": "singerlake.settings",

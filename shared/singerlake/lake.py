@@ -32,7 +32,7 @@ from singerlake.stream import LakeStream
 from singerlake.tables.state.arbitrated import arbitrated
 from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.commit import tables_from
-from singerlake.upkeep.catalogue_file import CatalogueFile
+from singerlake.upkeep.caches import CatalogueFile
 from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
 from singerlake.upkeep.result import check_now
 from singerlake.upkeep.root_file import RootFile
@@ -42,21 +42,20 @@ from singerlake.work.parallel import THREADS
 if TYPE_CHECKING:
     from singerlake.conditions import Condition
     from singerlake.tables.maintain.status import StatusResult
+    from singerlake.tables.project import ProjectedTable
     from singerlake.tables.read import LakeTable
     from singerlake.tables.run.one_table import TableRunner
-    from singerlake.tables.run.python_api import ProjectedTable
-    from singerlake.tables.sql.port import SqlEngine
+    from singerlake.tables.run.sql_engine import SqlEngine
     from singerlake.upkeep.drop import DropResult, DropRunResult
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
     from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
-    from singerlake.upkeep.progress import Report
     from singerlake.upkeep.rebuild.rebuild_lake import RebuildResult, StreamRebuild
     from singerlake.upkeep.reports.census import ContentsResult
     from singerlake.upkeep.reports.history import VersionsResult
-    from singerlake.upkeep.result import Failure
+    from singerlake.upkeep.result import Failure, Report
     from singerlake.upkeep.trim import TrimResult
     from singerlake.upkeep.vacuum.vacuum import VacuumResult
-    from singerlake.upkeep.verify.verify_lake import VerifyResult
+    from singerlake.upkeep.verify import VerifyResult
 
 logger = logging.getLogger(__name__)
 
@@ -160,8 +159,8 @@ class Lake:
             >>> lake.table("users").to_arrow(columns=["name"]).read_all().to_pylist()
             [{'name': 'Ada'}, {'name': 'Grace'}]
         """
-        from singerlake.tables.run.python_api import declared_tables, project, raise_failed
-        from singerlake.tables.sql.port import KnowsSql
+        from singerlake.tables.project import declared_tables, project, raise_failed
+        from singerlake.tables.run.sql_engine import KnowsSql
 
         declared = declared_tables(file, every=all)
         streams = {tap: self.streams(tap) for tap in self.require().taps()}
@@ -194,7 +193,7 @@ class Lake:
         threads of this process. ``sql`` gives what runs the statements of tables; None: nothing does. ``storage`` is
         that of ``tables_storage`` where tables are to be written, and not only planned."""
         from singerlake.tables.run.one_table import TableRunner
-        from singerlake.tables.sql.port import without_spark
+        from singerlake.tables.run.sql_engine import without_spark
 
         return TableRunner(
             storage or self.storage,
@@ -502,8 +501,7 @@ class Lake:
             True 3 3 ()
         """
         from singerlake.conditions import parse_where
-        from singerlake.upkeep.verify.sample import parse_sample
-        from singerlake.upkeep.verify.verify_lake import verify_lake
+        from singerlake.upkeep.verify import parse_sample, verify_lake
 
         if seed is not None and sample is None:
             raise SettingError("seed is given without sample", hint="give both")
@@ -553,8 +551,7 @@ class Lake:
             ...     print(one.stream, one.changed, one.files)
             users False 3
         """
-        from singerlake.upkeep.rebuild.rebuild_lake import rebuild_lake
-        from singerlake.upkeep.rebuild.repair_stream import RepairOptions
+        from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, rebuild_lake
 
         return rebuild_lake(
             self,

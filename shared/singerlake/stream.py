@@ -35,8 +35,8 @@ from singerlake.singer_file import Block
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import ManifestStore
 from singerlake.stores.writer import StreamWriter
+from singerlake.upkeep.caches import use_manifest_store
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.rebuild.caches import use_manifest_store
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
 from singerlake.upkeep.result import check_now
 
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from singerlake.lake import Lake
     from singerlake.stores.queued.settings import QueueSettings
     from singerlake.upkeep.erase.erase import EraseResult
-    from singerlake.upkeep.expire.expire import ExpireResult
-    from singerlake.upkeep.progress import Report
+    from singerlake.upkeep.gc.expire import ExpireResult
     from singerlake.upkeep.reports.schema_diff import DiffResult
+    from singerlake.upkeep.result import Report
     from singerlake.work.engine import Engine
 
 logger = logging.getLogger(__name__)
@@ -222,7 +222,7 @@ class LakeStream:
         storage raises.
         """
         from singerlake.arrow.plan.request import request_of
-        from singerlake.arrow.read import open_reader
+        from singerlake.arrow.scan import open_reader
         from singerlake.stores.atomic.bounds import bounded
 
         request = request_of(
@@ -372,7 +372,7 @@ class LakeStream:
         """
         from singerlake.conditions import parse_where
         from singerlake.upkeep.erase.erase import erase
-        from singerlake.upkeep.progress import reporting
+        from singerlake.upkeep.result import reporting
 
         check_now(now, dry_run)
         condition = parse_where(where) if isinstance(where, str) else where
@@ -414,7 +414,7 @@ class LakeStream:
             >>> print(done.expired.files, "file expired; the stream begins at offset", done.floor)
             1 file expired; the stream begins at offset 1
         """
-        from singerlake.upkeep.expire.expire import expire
+        from singerlake.upkeep.gc.expire import expire
 
         check_now(now, dry_run)
         self.lake.existing_stream(self.tap, self.name)

@@ -21,7 +21,7 @@ from singerlake.format.state.selection import Slice, check_offsets, newest_versi
 from singerlake.reading import Ranges, read_slice_by_members
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
-from singerlake.upkeep.scan.schema_line import schema_line
+from singerlake.upkeep.scan import schema_line
 from tap_singerlake.catalog.columns import joined, met
 from tap_singerlake.conversion import Conversion
 from tap_singerlake.extent import start_offset

@@ -18,7 +18,7 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.selection import resolve_version
 from singerlake.stream import LakeStream
-from singerlake.upkeep.scan.schema_line import schema_before
+from singerlake.upkeep.scan import schema_before
 from singerlake.work.ahead import ahead
 from tap_singerlake import settings
 from tap_singerlake.batch.output import Batches, BatchOutput, DirectOutput

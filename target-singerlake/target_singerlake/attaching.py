@@ -17,13 +17,11 @@ from typing import Any
 import msgspec
 
 from singerlake.adapters import open_storage
-from singerlake.attached.fetch import IN_MEMORY, Fetched, Fetcher, inline
-from singerlake.attached.inline_bytes import decode_base64
-from singerlake.attached.keep import Keeper
+from singerlake.attached.keep import IN_MEMORY, Fetched, Fetcher, Keeper, decode_base64, inline
 from singerlake.attached.property_path import values_at
 from singerlake.attached.sources.https import WebFiles
 from singerlake.attached.sources.locations import CORRECT, told
-from singerlake.attached.sources.open_source import Sources
+from singerlake.attached.sources.open_source import FileSources
 from singerlake.attached.sources.source import Deadline
 from singerlake.errors import UnreadableSourceError
 from singerlake.format.lines.messages import REFUSALS
@@ -295,10 +293,10 @@ def _values(property: FileProperty, record: dict[str, Any]) -> Iterator[_FileVal
                 yield _FileValue(property, each if isinstance(each, str) else None)
 
 
-def sources_of(settings: Settings, storages: StorageSettings) -> Sources:
+def sources_of(settings: Settings, storages: StorageSettings) -> FileSources:
     """What may be read, with the credentials of the lake. Nothing is sent. Raises ``SettingError``."""
     files = settings.files
-    return Sources(
+    return FileSources(
         files.allowed,
         open_storage=partial(open_storage, settings=storages),
         small=_in_memory(settings),
@@ -309,7 +307,7 @@ def sources_of(settings: Settings, storages: StorageSettings) -> Sources:
 def attaching_of(
     settings: Settings,
     lake: Lake,
-    sources: Sources,
+    sources: FileSources,
     state_of: Callable[[str], State],
     wake: Callable[[], None],
     folder: Path,

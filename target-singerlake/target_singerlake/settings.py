@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from singerlake.adapters import MANIFEST_STORES
 from singerlake.attached.property_path import Path, parse_path
-from singerlake.attached.sources.allowed import Allowed
+from singerlake.attached.sources.locations import Allowed
 from singerlake.errors import SettingError
 from singerlake.lock_file import LockSettings
 from singerlake.settings import (

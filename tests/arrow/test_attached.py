@@ -10,8 +10,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from singerlake.arrow.plan.splits import Split, runs
-from singerlake.arrow.values.attached import files_array, files_by_offset
+from singerlake.arrow.decode.rows import files_array, files_by_offset
+from singerlake.arrow.plan.splits import Split, splits
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.attached import Attached
 from singerlake.lake import Lake
@@ -168,7 +168,7 @@ def test_versions_have_their_own_files(lake: Lake) -> None:
 @pytest.mark.parametrize(("first", "stop"), [(0, 7), (1, 6), (3, 4), (5, 5)])
 def test_each_row_is_in_the_run_of_its_message(lake: Lake, target: int, first: int, stop: int) -> None:
     files = fill(lake).snapshot().files
-    parts = list(runs(files, first, stop, target, attached=True))
+    parts = list(splits(files, first, stop, target, attached=True))
     rows = [(part.file_offset + row.message, row.sha256) for part in parts for row in part.attached]
     expected = [
         (offset, None if number is None else sha256(BODIES[number]))
@@ -177,7 +177,7 @@ def test_each_row_is_in_the_run_of_its_message(lake: Lake, target: int, first: i
     ]
     assert rows == expected
     assert all(part.first <= part.file_offset + row.message < part.stop for part in parts for row in part.attached)
-    assert [msgspec.structs.replace(part, attached=()) for part in parts] == list(runs(files, first, stop, target))
+    assert [msgspec.structs.replace(part, attached=()) for part in parts] == list(splits(files, first, stop, target))
     packed = msgspec.msgpack.encode(tuple(parts))
     assert msgspec.msgpack.decode(packed, type=tuple[Split, ...]) == tuple(parts)
 

@@ -9,7 +9,7 @@ import pytest
 from singerlake.arrow.plan.request import Request
 from singerlake.errors import ExpiredMessagesError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.drop import drop_stream
 from tests.arrow.test_expired import expire
 from tests.atomic.lakes import SCHEMA, commit_together, decide_against, decide_on, numbers
 from tests.everywhere.erasing import context_of, vacuum

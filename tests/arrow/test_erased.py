@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from singerlake.arrow import read, scan
-from singerlake.arrow.plan.splits import Split, runs
+from singerlake.arrow import scan
+from singerlake.arrow.plan.splits import Split, splits
 from singerlake.errors import BrokenFileError, ValueDoesNotFitError
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.lake import Lake
@@ -116,11 +116,11 @@ def test_a_range_may_begin_and_end_within_holes(stream: LakeStream, first: int, 
 @pytest.mark.parametrize("target", [1, 300, 1000, 1 << 20])
 def test_partitions_of_any_size_hold_the_same(stream: LakeStream, target: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def parts(files: Sequence[DataFile], first: int, stop: int, _: int, *, attached: bool) -> Iterator[Split]:
-        found = list(runs(files, first, stop, target, attached=attached))
+        found = list(splits(files, first, stop, target, attached=attached))
         assert all(split.holes for split in found)
         return iter(found)
 
-    monkeypatch.setattr(read, "runs", parts)
+    monkeypatch.setattr(scan, "splits", parts)
     assert offsets(stream) == LEFT
     assert offsets(stream, from_offset=8, to_offset=20) == [15, 16, 17, 18, 19]
 

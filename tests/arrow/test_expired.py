@@ -9,8 +9,8 @@ import pytest
 from singerlake.errors import ExpiredMessagesError, MissingFileError, SettingError
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from tests.lakes import build_stream
 from tests.tables.tables import memory_lake
 

@@ -24,7 +24,7 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.stream import LakeStream
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.lakes import activate_version_line, build_stream, record_line
 
 pytestmark = pytest.mark.usefixtures("either_reader")

@@ -16,7 +16,7 @@ from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.view import StreamView, end_as_of, offsets_behind, view_as_of
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.drop import drop_stream
 from tests.atomic.lakes import SCHEMA, commit_together, decide_against, numbers
 from tests.everywhere.erasing import context_of
 from tests.fakes import FakeClock, counting_ids

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.attached.fetch import TRIES, Fetched, Fetcher, inline
-from singerlake.attached.inline_bytes import InlineBytes
+from singerlake.attached.keep import TRIES, Fetched, Fetcher, InlineBytes, inline
 from singerlake.attached.sources.local import LocalFiles
 from singerlake.attached.sources.locations import LocalFile
-from singerlake.attached.sources.source import Deadline, Source
+from singerlake.attached.sources.source import Deadline, OpenedFile
 from singerlake.clock import SystemClock
 from singerlake.errors import AccessDeniedError, StorageFullError, StorageUnavailableError, UnreadableSourceError
 from tests.fakes import FakeClock
@@ -32,10 +31,10 @@ class Files:
     sizes: dict[str, int] = field(default_factory=dict)
     opened: list[io.IOBase] = field(default_factory=list)
 
-    def open(self, text: str, deadline: Deadline) -> Source:
+    def open(self, text: str, deadline: Deadline) -> OpenedFile:
         stream = self.bodies[text]()
         self.opened.append(stream)
-        return Source(stream, self.sizes.get(text), text)  # type: ignore[arg-type]
+        return OpenedFile(stream, self.sizes.get(text), text)  # type: ignore[arg-type]
 
     def close(self) -> None:
         pass
@@ -180,7 +179,7 @@ def test_a_sparse_file_of_many_gigabytes_is_refused_by_its_size(tmp_path: Path) 
         file.truncate(10 << 30)
 
     class Local(Files):
-        def open(self, text: str, deadline: Deadline) -> Source:
+        def open(self, text: str, deadline: Deadline) -> OpenedFile:
             return LocalFiles([str(tmp_path)]).open(LocalFile(text))
 
     clock = SystemClock()

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from singerlake.attached.inline_bytes import decode_base64
+from singerlake.attached.keep import decode_base64
 from singerlake.errors import UnreadableSourceError
 
 BODY = bytes(range(256))

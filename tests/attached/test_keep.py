@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from singerlake.adapters import s3_storage
-from singerlake.attached.fetch import Fetched
-from singerlake.attached.keep import Keeper, Kept
+from singerlake.attached.keep import Fetched, Keeper, Kept
 from singerlake.clock import random_id
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout

@@ -19,7 +19,7 @@ from singerlake.format.state.transactions import Transaction
 from singerlake.lake import Lake
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS
 from singerlake.stores.port import Loaded
-from singerlake.upkeep.verify.findings import KINDS
+from singerlake.upkeep.result import KINDS
 from tests.atomic.lakes import commit_together, numbers
 from tests.cli.conftest import Run
 from tests.docs.readme import assert_same, commands

@@ -10,14 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struct, Text
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struct, Text, arrow_schema
 from singerlake.tables.declaration.model import Format, Formulas
 from singerlake.tables.delta.schema import type_of
-from singerlake.tables.formats.all import FORMATS, writer_of
 from singerlake.tables.formats.avro import ROW, record_of
 from singerlake.tables.rows.columns import type_named
-from singerlake.tables.rows.types import SIMPLE, from_json
+from singerlake.tables.state.types import SIMPLE, value_from_json
+from singerlake.tables.tasks.files import FORMATS, writer_of
 
 TEXT = (Path(__file__).parents[2] / "docs/reference/table-formats.md").read_text()
 ROWS = [
@@ -38,7 +37,7 @@ def made(words: str, value: str) -> pa.Table:
     schema = arrow_schema(Struct((Field("x", column),)))
     plain = json.loads(value, parse_constant=float)
     own = schema.field(0).type
-    given = plain if pa.types.is_nested(own) or isinstance(plain, bool | int | float) else from_json(plain, own)
+    given = plain if pa.types.is_nested(own) or isinstance(plain, bool | int | float) else value_from_json(plain, own)
     return pa.table({"x": pa.array([given], own)}, schema=schema)
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from singerlake.conditions import condition_of, parse_condition
 from singerlake.tables.declaration.model import Action, Format, Formulas, Keep, NullKeys
-from singerlake.tables.declaration.yaml_file import read_file
-from singerlake.tables.declaration.yaml_table import KEYS
-from singerlake.tables.formats.all import FORMATS
-from singerlake.tables.rows.types import SIMPLE
+from singerlake.tables.declaration.yaml_file import KEYS, read_file
+from singerlake.tables.state.types import SIMPLE
+from singerlake.tables.tasks.files import FORMATS
 from tests.docs.readme import blocks
 
 PAGE = Path(__file__).parents[2] / "docs/reference/tables.md"

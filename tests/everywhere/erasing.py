@@ -8,9 +8,9 @@ from collections.abc import Collection
 from singerlake.conditions import parse_condition
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
+from singerlake.upkeep.erase.erase import Erased, erase_messages
 from singerlake.upkeep.gc.apply import collect_now
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 
 
 def context_of(lake: Lake, tap: str, stream: str) -> StreamContext:

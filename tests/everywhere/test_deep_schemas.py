@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from singerlake.arrow.schema.columns import arrow_schema
 from singerlake.arrow.schema.json_schema import MOST_LEVELS, columns_of
-from singerlake.arrow.schema.types import arrow_schema
 from singerlake.errors import InvalidSchemaError
 from singerlake.format.exact_json import finite, indented
 from singerlake.format.metadata import catalogue
@@ -26,8 +26,8 @@ from singerlake.interpreter import process
 from singerlake.lake import Lake
 from singerlake.site.tree import tree_of
 from singerlake.upkeep.reports.schema_diff import compare
-from singerlake.upkeep.scan.lines import schema_in
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.scan import schema_in
+from singerlake.upkeep.verify import verify_stream
 from tests.tap.runs import discover, replay
 from tests.target.support import TAP, ingest, kept_ids, record, schema
 

@@ -10,14 +10,14 @@ from unittest.mock import patch
 
 import pytest
 
-from singerlake.arrow import read
-from singerlake.arrow.plan.splits import Split, runs
+from singerlake.arrow import scan
+from singerlake.arrow.plan.splits import Split, splits
 from singerlake.format.state import bookmark as bookmarks
 from singerlake.format.state import selection
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tap_singerlake.replay import MessageBlock, Reader
 from tests.everywhere.erasing import erase, vacuum
 from tests.everywhere.test_file_shapes import ACTIVATE, NUMBERS, WANTED, root, shape, stream
@@ -48,7 +48,7 @@ def runs_of(
 ) -> Iterator[Split]:
     """What a reader goes by, in runs of about this size, whatever ``target`` it asks for."""
     del target
-    return runs(files, first, stop, size, attached=attached)
+    return splits(files, first, stop, size, attached=attached)
 
 
 def every_reader_agrees(stream: LakeStream, root: Path, wanted: dict[int, bytes]) -> None:
@@ -62,7 +62,7 @@ def every_reader_agrees(stream: LakeStream, root: Path, wanted: dict[int, bytes]
         assert numbered([event.block for event in events if isinstance(event, MessageBlock)]) == rest
     records = {at: json.loads(line)["record"]["n"] for at, line in wanted.items() if line != ACTIVATE}
     for target in (1, 1 << 30):
-        with patch.object(read, "runs", partial(runs_of, target)):
+        with patch.object(scan, "splits", partial(runs_of, target)):
             rows = stream.to_arrow(metadata=True).read_all()
         assert rows.column("_singerlake_offset").to_pylist() == list(records)
         assert rows.column("n").to_pylist() == list(records.values())

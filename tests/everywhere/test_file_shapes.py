@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
-from singerlake.arrow.plan.splits import Split, runs
+from singerlake.arrow.plan.splits import Split, splits
 from singerlake.clock import timestamp
 from singerlake.format import layout
 from singerlake.format.schema_hash import schema_hash
@@ -30,9 +30,9 @@ from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded
 from singerlake.stream import LakeStream
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.scan.scan import scan
-from singerlake.upkeep.vacuum.apply import vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.scan import scan
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
+from singerlake.upkeep.verify import verify_stream
 from tap_singerlake.replay import MessageBlock, Reader, SchemaLine
 from tests.fakes import START
 from tests.tap.runs import replay
@@ -232,9 +232,9 @@ def by_runs_of_members(stream: LakeStream) -> list[int]:
         files: Sequence[DataFile], first: int, stop: int, target: int, *, attached: bool = False
     ) -> Iterator[Split]:
         del target
-        return runs(files, first, stop, 1, attached=attached)
+        return splits(files, first, stop, 1, attached=attached)
 
-    with patch("singerlake.arrow.read.runs", smallest):
+    with patch("singerlake.arrow.scan.splits", smallest):
         return numbers(stream.to_arrow())
 
 

@@ -13,13 +13,13 @@ from singerlake.errors import CheckFailedError, SettingError
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.selection import schema_in_force
 from singerlake.lake import Lake
-from singerlake.site.facts.gather import gather
+from singerlake.site.facts import gather
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.streams import everything, resolve
 from singerlake.tables.maintain.verify import verify_rows
-from singerlake.tables.run.many_tables import plan_tables
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.tables.project import plan_tables
+from singerlake.upkeep.gc.expire import Cut, expire_messages
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.everywhere.erasing import context_of, vacuum
 from tests.lakes import build_stream
 from tests.tap.runs import discover, replay

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.vacuum.apply import vacuum_stream
 from singerlake.upkeep.vacuum.plan import VacuumPlan
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.faults.support.crew import Crew
 from tests.faults.support.network import Network
 from tests.faults.support.places import TAP, Kind, of_kinds
@@ -44,7 +44,7 @@ def messages(crew: Crew) -> list[bytes]:
 
 def is_finished(crew: Crew) -> bool:
     """Whether a vacuum finds nothing left to join."""
-    return not plan(crew).runs
+    return not plan(crew).groups
 
 
 def plan(crew: Crew) -> VacuumPlan:
@@ -61,7 +61,7 @@ def filled(crew: Crew) -> list[bytes]:
     """A stream of six small files, which make two; its messages."""
     crew.publish("first", files=6)
     found = messages(crew)
-    assert len(plan(crew).runs) == 2
+    assert len(plan(crew).groups) == 2
     return found
 
 

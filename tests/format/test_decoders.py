@@ -13,7 +13,7 @@ from singerlake.format.decoders import PREPARED, prepare_decoders
 
 NEVER_DECODED = {
     "singerlake.stores.queued.message.Refusal",
-    "singerlake.upkeep.scan.scan.ScanResult",
+    "singerlake.upkeep.scan.ScanResult",
     "singerlake.storage.port.Entry",
     "target_singerlake.input.messages.Records",
     "target_singerlake.input.messages.Message",

@@ -14,9 +14,9 @@ import pytest
 from singerlake.errors import CorruptObjectError
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
-from singerlake.upkeep.vacuum.apply import vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.gc.expire import Cut, expire_messages
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.golden.independent.reader import Stream
 from tests.golden.independent.segments import files_of, may_have, summary
 from tests.golden.independent.times import moment

@@ -16,8 +16,8 @@ import pytest
 from singerlake.format.state import selection
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.vacuum.apply import vacuum_stream
-from singerlake.upkeep.verify.verify import verify_metadata, verify_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
+from singerlake.upkeep.verify import verify_metadata, verify_stream
 from tests.golden.independent.names import segment
 from tests.lakes import build_stream
 from tests.tap.runs import replay

@@ -25,7 +25,7 @@ from singerlake.format.state.features import features_of
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tap_singerlake.extent import start_offset
 from tap_singerlake.replay import MessageBlock, Reader
 from tests.golden.cases import EXPECTED, READABLE, REFUSED, SUITE, having

@@ -23,7 +23,7 @@ from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.gc.apply import collect_stream
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from singerlake.work.engine import Threads
 from tests.simulation.watches.watched import WatchedStore
 from tests.simulation.world.files import STREAM, TAP, written_file

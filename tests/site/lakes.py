@@ -17,7 +17,7 @@ from singerlake.format.state.model import Manifest, Run, SchemaVersion
 from singerlake.lake import Lake
 from singerlake.site.build import Built, build
 from singerlake.tables.state.keys import state_key
-from singerlake.tables.state.model import ColumnEntry, Source, TableRun, TableState
+from singerlake.tables.state.model import ColumnEntry, TableRun, TableSource, TableState
 from singerlake.tables.state.model import to_json as table_json
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage
@@ -124,7 +124,7 @@ def table(name: str, tap: str, stream: str, columns: Mapping[str, Any] | None = 
         id="s",
         declaration=declaration,
         columns=entries,
-        **{**plain, "sources": (Source(tap=tap, stream=stream, lineage="l", offset=10),), **more},
+        **{**plain, "sources": (TableSource(tap=tap, stream=stream, lineage="l", offset=10),), **more},
     )
 
 

@@ -17,10 +17,10 @@ from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
-from singerlake.site import build, render
+from singerlake.site import build
 from singerlake.site.build import Trouble
-from singerlake.site.facts.gather import gather
-from singerlake.site.facts.totals import PERIODS
+from singerlake.site.facts import gather
+from singerlake.site.totals import PERIODS
 from tests.fakes import START
 from tests.lakes import build_stream, record_line
 from tests.site.lakes import SCHEMA, built, manifest, memory_lake, put
@@ -161,12 +161,12 @@ def test_the_site_is_no_part_of_the_lake(tmp_path: Path) -> None:
 
 def test_without_jinja2_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    render.environment.cache_clear()
+    build.environment.cache_clear()
     try:
         with pytest.raises(SettingError, match=r"pip install 'singerlake\[docs\]'"):
             built(two_streams(), tmp_path / "site")
     finally:
-        render.environment.cache_clear()
+        build.environment.cache_clear()
     assert not (tmp_path / "site").exists()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from singerlake.format.state.model import StreamSchema
-from singerlake.site.changes import changes_of, in_short
+from singerlake.site.pages import changes_of, in_short
 from singerlake.upkeep.reports.schema_diff import compare, compare_each
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from singerlake.site import chart
 from singerlake.site.chart import HEIGHT, Chart
-from singerlake.site.facts.totals import Histograms, tally
+from singerlake.site.totals import Histograms, tally
 from tests.site.lakes import manifest
 
 

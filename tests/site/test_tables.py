@@ -12,8 +12,7 @@ import pytest
 
 from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.site.build import INDEX
-from singerlake.site.pages import ROWS
-from singerlake.site.tables import CHECKS
+from singerlake.site.pages import CHECKS, ROWS
 from singerlake.site.tree import LEVELS
 from singerlake.tables.state.keys import PUBLISHED, state_key
 from singerlake.tables.state.model import MadeFrom, TableRun

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.clock import timestamp
-from singerlake.site.facts.totals import PERIODS, Amount, periods, ranges, tally, together
+from singerlake.site.totals import PERIODS, Amount, periods, ranges, tally, together
 from tests.site.lakes import manifest
 
 

@@ -12,9 +12,8 @@ from singerlake.errors import NotALakeError, SettingError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.settings import QUERY_SETTINGS, STORAGE_SETTINGS, store_settings
 from singerlake.spark.lake import open_stream
-from singerlake.spark.option_values import REQUIRED
-from singerlake.spark.options import LIMITS, OPTIONAL, read_options
-from singerlake.spark.write.options import write_options
+from singerlake.spark.options import LIMITS, OPTIONAL, REQUIRED, read_options
+from singerlake.spark.write import write_options
 from tests.lakes import build_stream
 
 NEEDED = {"path": "s3://b/p", "tap": "t", "stream": "s"}

@@ -17,7 +17,7 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.spark import tasks
 from singerlake.spark.tasks import SparkTasks, spark_tasks
-from singerlake.upkeep.verify.check_file import VerifyTask
+from singerlake.upkeep.checks import VerifyTask
 from tests.lakes import build_stream
 from tests.upkeep.shelf import SCHEMA
 from tests.upkeep.verify.test_verify import body_of, first_file

@@ -14,12 +14,12 @@ from singerlake.errors import LineageChangedError, SettingError, UnknownNameErro
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.spark import read_streams
+from singerlake.spark.lake import in_one_view
 from singerlake.spark.options import ReadOptions, read_options
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.stream.reader import SingerlakeStreamReader
-from singerlake.spark.view import in_one_view
 from singerlake.stream import LakeStream
-from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.drop import drop_stream
 from tests.atomic.lakes import SCHEMA, commit_together, decide_on, numbers
 from tests.everywhere.erasing import context_of, vacuum
 from tests.lakes import FilesOf, build_stream
@@ -99,7 +99,7 @@ def test_an_offset_behind_the_end_of_the_view_gives_nothing_and_no_error(
 
 
 def test_a_stream_of_which_all_expired_is_empty_as_it_is_without_a_view(lake: Lake, runs: list[str]) -> None:
-    from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+    from singerlake.upkeep.gc.expire import Cut, expire_messages
 
     expire_messages(context_of(lake, TAP, "items"), Cut(before=3), dry_run=False)
     assert viewed(lake, items={}, orders={})["items"]["skip_expired"] == "true"

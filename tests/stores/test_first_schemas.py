@@ -8,7 +8,7 @@ import pytest
 
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.model import StreamSchema
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.storage.memory import Step
 from tests.stores.stores import KINDS, ON_THE_LAKE, make_place
 from tests.stores.test_any_writer import upload, writer

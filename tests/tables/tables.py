@@ -26,18 +26,18 @@ from singerlake.tables.declaration.model import (
     Format,
     Keep,
     NullKeys,
+    Partition,
     TableDeclaration,
 )
-from singerlake.tables.declaration.transforms import Partition
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.read import LakeTable
-from singerlake.tables.rows.types import from_json, place
 from singerlake.tables.run import write as work_module
 from singerlake.tables.run.one_table import TableRunner
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import state_key, table_prefix
 from singerlake.tables.state.model import TableFile, TableState
-from singerlake.tables.tasks import sorted_run
+from singerlake.tables.state.types import sort_key, value_from_json
+from singerlake.tables.tasks import sorted_chunks
 from tests.fakes import FakeClock, counting_ids
 from tests.lakes import build_stream
 from tests.storage.memory import MemoryStorage
@@ -82,7 +82,7 @@ def runner_of(lake: Lake, storage: Storage | None = None, ids: Callable[[], str]
 def small_sizes(sizes: Mapping[str, int]) -> Iterator[None]:
     """Files, chunks and splits so small that a few rows make many of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorted_run, "CHUNK_ROWS", sizes.get("chunk", 2))
+        patch.setattr(sorted_chunks, "BLOCK_ROWS", sizes.get("chunk", 2))
         rows = sizes.get("rows", 3)
         for name in ("MOST_ROWS", "LEAST_ROWS", "FEWEST_ROWS"):
             patch.setattr(work_module, name, rows)
@@ -258,14 +258,14 @@ def check_state(storage: Storage, state: TableState) -> None:
 
         def place_in_order(row: dict[str, Any], file: TableFile = file) -> Any:
             own = {f"__partition_{index}": value for index, value in enumerate(file.partition)} | row
-            return place(tuple(own[name] for name in state.order))
+            return sort_key(tuple(own[name] for name in state.order))
 
         # Hidden records go with a file of another partition, too.
         places = [place_in_order(row) for row in (shown if file.partition else rows)]
         ends = [
-            place(
+            sort_key(
                 tuple(
-                    value if name.startswith("__partition_") else from_json(value, types.field(name).type)
+                    value if name.startswith("__partition_") else value_from_json(value, types.field(name).type)
                     for name, value in zip(state.order, end, strict=True)
                 )
             )

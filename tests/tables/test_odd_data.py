@@ -28,7 +28,7 @@ from singerlake.tables.read import LakeTable
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import state_key, table_prefix
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.drop import drop_stream
 from tests.lakes import activate_version_line, build_stream, record_line
 from tests.storage.memory import MemoryStorage
 from tests.tables.cases import Batch

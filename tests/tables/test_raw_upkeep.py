@@ -15,8 +15,8 @@ from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import TARGET_BYTES
 from singerlake.upkeep.gc.apply import collect_stream
 from singerlake.upkeep.migrate import migrate_stream
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from tests.fakes import FakeClock
 from tests.storage.memory import Step
 from tests.tables.tables import STREAM, TABLE, TAP, capture, run_and_check, runner_of, small_sizes

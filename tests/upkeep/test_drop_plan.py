@@ -9,7 +9,7 @@ from singerlake.format import layout
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.storage.port import Entry
-from singerlake.upkeep.drop_stream import Drop, plan_drop
+from singerlake.upkeep.drop import Drop, plan_drop
 from tests.fakes import START
 from tests.format.state.test_fold import add as added
 from tests.format.state.test_fold import born, done, new_file

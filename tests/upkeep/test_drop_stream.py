@@ -21,9 +21,9 @@ from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Close, RetireFiles
-from singerlake.upkeep.drop_stream import Drop, delete_now, drop_stream
+from singerlake.upkeep.drop import Drop, delete_now, drop_stream
 from singerlake.upkeep.gc.apply import collect_stream
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.storage.memory import Step
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place
 from tests.upkeep.gc.test_stores import collect, days, dump, is_there, orphan

@@ -9,7 +9,7 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.verify import verify_metadata, verify_stream
+from singerlake.upkeep.verify import verify_metadata, verify_stream
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("format*/lake"))
 

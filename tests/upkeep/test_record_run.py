@@ -10,10 +10,10 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import StorageUnavailableError
 from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RecordRun
-from singerlake.upkeep.file_count import Tally
-from singerlake.upkeep.record_run import record_run
+from singerlake.upkeep.context import record_run
 from singerlake.upkeep.reports.census import take_census
-from singerlake.upkeep.reports.runs import last_signs, track
+from singerlake.upkeep.reports.status import last_signs, track
+from singerlake.upkeep.result import Tally
 from tests.stores.stores import KINDS, Place, make_place
 
 START = "2026-03-01T00:00:00.000000Z"

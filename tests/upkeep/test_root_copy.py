@@ -13,10 +13,9 @@ from singerlake.format import layout
 from singerlake.format.metadata.retention import Retention
 from singerlake.lake import Lake
 from singerlake.upkeep.annotate import Edit, annotate
-from singerlake.upkeep.expire.policy import retentions, set_retention
-from singerlake.upkeep.identity import identify
-from singerlake.upkeep.rebuild.caches import rebuild_root, use_manifest_store
-from singerlake.upkeep.root_copy import keep_copy, root_findings
+from singerlake.upkeep.caches import rebuild_root, use_manifest_store
+from singerlake.upkeep.policy import retentions, set_retention
+from singerlake.upkeep.root_file import identify, keep_copy, root_findings
 from tests.fakes import FakeClock, counting_ids
 from tests.lakes import build_stream, record_line
 from tests.storage.memory import MemoryStorage, Step

@@ -18,9 +18,10 @@ from singerlake.errors import AccessDeniedError, StorageUnavailableError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.storage.port import Storage
-from singerlake.upkeep.rebuild.survey import SurveyTask, data_files
-from singerlake.upkeep.verify.check_file import VerifyTask
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.upkeep.checks import VerifyTask
+from singerlake.upkeep.context import data_files
+from singerlake.upkeep.rebuild.survey import SurveyTask
+from singerlake.upkeep.result import Finding
 from singerlake.work.batches import batches, consumed, grouped, waves
 from singerlake.work.engine import Threads
 from singerlake.work.processes import Processes

@@ -33,8 +33,8 @@ from singerlake.storage.settings import StorageSettings
 from singerlake.stores.commit import Commit, submit_transaction
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.erase_stream import erase_messages
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.erase.erase import erase_messages
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from singerlake.upkeep.migrate import migrate_stream
 from singerlake.upkeep.vacuum.join import join, read_head
 from tests.storage.memory import MemoryStorage

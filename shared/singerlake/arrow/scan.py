@@ -1,24 +1,33 @@
-"""Reading the runs of a partition: stored bytes in, record batches out, every file checked on the way."""
+"""A stream as one Arrow reader, and the batches of one task: what all that reads a lake through Arrow goes through."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.arrow.decode.decode import BatchDecoder
+from singerlake.arrow.decode.rows import files_by_offset
 from singerlake.arrow.decode.slow_path import Origin
-from singerlake.arrow.plan.splits import Split
-from singerlake.arrow.values.attached import files_by_offset
+from singerlake.arrow.plan.request import Request
+from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, projected, selected
+from singerlake.arrow.plan.splits import Split, splits
+from singerlake.arrow.schema.columns import arrow_schema, empty_batch
+from singerlake.arrow.schema.own import FILES
 from singerlake.errors import BrokenFileError, MissingFileError
+from singerlake.format import layout
 from singerlake.format.lines.holes import numbered
+from singerlake.format.state.files.totals import totals_of
+from singerlake.format.state.model import Manifest
 from singerlake.humanize import shown
 from singerlake.singer_file import check_count, inflate, kept_lines
 from singerlake.storage.port import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 logger = logging.getLogger(__name__)
 
@@ -129,3 +138,32 @@ def warn_of_misfits(decoder: BatchDecoder, stream: str) -> None:
     if decoder.undeclared:
         what = "%s: %d rows have properties that no schema declares and no column holds"
         logger.warning(what, shown(stream), decoder.undeclared)
+
+
+def open_reader(storage: Storage, manifest: Manifest, request: Request) -> pa.RecordBatchReader:
+    """The messages that ``request`` wants of a stream in that state, in offset order. Nothing but the manifest was read
+    before the first batch is asked for; at most a few batches are held at a time.
+
+    Raises ``UnknownNameError``, ``SettingError``, ``LineageChangedError``; while reading ``ValueDoesNotFitError``,
+    ``BrokenFileError``, ``MissingFileError`` and what the storage raises.
+    """
+    import pyarrow as pa
+
+    check_lineage(manifest, request)
+    pinned = pin(manifest, request)
+    files = selected(manifest, pinned)
+    there = declared(manifest, totals_of(files).versions, request)
+    columns = projected(there, manifest, request)
+    schema = arrow_schema(columns)
+    known = looked_for(columns, there, request, chosen=request.columns is not None)
+    decoder = BatchDecoder(columns, schema, request, known)
+    attached = request.files and columns.get(FILES) is not None
+    wanted = list(splits(files, pinned.first, pinned.stop, sys.maxsize, attached=attached))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        found = scan(storage, layout.stream_prefix(manifest.tap, manifest.stream), wanted, decoder)
+        yield next(found, None) or empty_batch(schema)
+        yield from found
+        warn_of_misfits(decoder, f"{manifest.tap}/{manifest.stream}")
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from singerlake.errors import ConfigurationError, SingerlakeError
 
 if TYPE_CHECKING:
-    from singerlake.upkeep.verify.findings import Finding
+    from singerlake.upkeep.result import Finding
 
 USAGE, FAILED = 2, 1
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from singerlake.cli.output import counted, shown, size
-from singerlake.upkeep.file_count import Tally
+from singerlake.upkeep.result import Tally
 
 
 def journal_option(command: Callable[..., Any]) -> Callable[..., Any]:

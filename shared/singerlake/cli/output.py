@@ -33,9 +33,7 @@ from singerlake.humanize import minute as minute
 from singerlake.humanize import second as second
 from singerlake.humanize import shown as shown
 from singerlake.humanize import size as size
-from singerlake.upkeep.file_count import NONE, Tally
-from singerlake.upkeep.progress import Report
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.upkeep.result import NONE, Finding, Report, Tally
 
 UNTIL_COLLECTED = "until 'singerlake gc --delete' has run twice, a grace time apart"
 _SHOWN = 20

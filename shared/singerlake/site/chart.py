@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from singerlake.humanize import counted, size
-from singerlake.site.facts.totals import Amount, Histograms, periods, ranges
+from singerlake.site.totals import Amount, Histograms, periods, ranges
 
 HEIGHT = 180
 """Pixels from the base line to the top of the tallest bar there may be."""

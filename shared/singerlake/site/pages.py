@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from singerlake.clock import parse_timestamp
-from singerlake.site import chart, tables
-from singerlake.site.changes import Change, changes_of, in_short
-from singerlake.site.facts.facts import (
+from singerlake.humanize import checks_in_short, cut
+from singerlake.site import chart
+from singerlake.site.facts import (
     LakeFacts,
     StreamFacts,
     TableFacts,
@@ -21,9 +24,9 @@ from singerlake.site.facts.facts import (
     tally_of,
     totals,
 )
-from singerlake.site.names import page_name
-from singerlake.site.tables import columns_path, table_path
-from singerlake.site.tree import pages_of, tree_of
+from singerlake.site.tree import LEVELS, Node, pages_of, tree_of
+from singerlake.tables.maintain.status import Standing
+from singerlake.upkeep.reports.schema_diff import SchemaDiff
 
 ROWS = 300
 """Of a table on one page; what is more goes to further pages."""
@@ -190,26 +193,26 @@ class Site:
 
     def _table_list(self) -> Iterator[Page]:
         rows = [
-            {"facts": each, "path": table_path(each), **(tables.in_short(each.standing) if each.standing else {})}
+            {"facts": each, "path": table_path(each), **(standing_in_short(each.standing) if each.standing else {})}
             for each in self.lake.tables
         ]
         yield from self._paged(TABLES, "more-tables", "tables.html", "tables", rows, {})
 
     def _table_pages(self, table: TableFacts) -> Iterator[Page]:
         path, stands = table_path(table), table.standing
-        parts = pages_of(tables.column_tree(table), TREE_BYTES)
+        parts = pages_of(column_tree(table), TREE_BYTES)
         paths = [path, *(columns_path(table, number) for number in range(2, len(parts) + 1))]
         values: dict[str, Any] = {}
         if stands is not None:
-            checks = tables.check_rows(stands)
+            checks = check_rows(stands)
             source = self._streams.get((stands.source.tap, stands.source.stream)) if stands.source else None
             values = {
-                "last_run": tables.in_short(stands)["last_run"],
+                "last_run": standing_in_short(stands)["last_run"],
                 "stream_path": stream_path(source) if source is not None else None,
-                "declared": list(tables.declared(stands)),
-                "sql": tables.statement(stands),
-                "checks": checks[: tables.CHECKS],
-                "checks_left_out": max(0, len(checks) - tables.CHECKS),
+                "declared": list(declared(stands)),
+                "sql": statement(stands),
+                "checks": checks[:CHECKS],
+                "checks_left_out": max(0, len(checks) - CHECKS),
                 "runs": [(run, parse_timestamp(run.at)) for run in stands.runs[:_RUNS]],
             }
         yield self._page(path, "table.html", facts=table, tree=parts[0], pager=_pager(paths, 0), **values)
@@ -323,3 +326,178 @@ def _pager(paths: Sequence[str], number: int) -> Mapping[str, Any] | None:
         "before": paths[number - 1] if number else None,
         "after": paths[number + 1] if number + 1 < len(paths) else None,
     }
+
+
+CHECKS = 200
+"""Of a table that its page shows."""
+_NAME, _TYPE, _DECLARED_TEXT, _SQL = 300, 200, 1000, 20_000
+"""Characters that are shown of a column's name, of its type, of a part of the declaration, of a statement."""
+_DECLARED = (
+    ("keep", "Keeps"),
+    ("key", "Key"),
+    ("order_by", "Order of records"),
+    ("sort_by", "Order of rows"),
+    ("partition_by", "Folders"),
+    ("deleted_when", "Deleted when"),
+    ("format", "Format"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """A check; ``failing`` counts rows of the last run that it does not hold for."""
+
+    column: str
+    condition: str
+    action: str
+    failing: int
+
+
+def table_path(table: TableFacts) -> str:
+    """Where the page of a table is."""
+    return f"tables/{page_name(table.table)}.html"
+
+
+def columns_path(table: TableFacts, number: int) -> str:
+    """Where the columns of a table go on."""
+    return f"columns/{page_name(table.table)}/{number}.html"
+
+
+def column_tree(table: TableFacts) -> tuple[Node, ...]:
+    """The columns of a table in their order; those of a struct lie below it."""
+    return tuple(_node(each.name, each.type, ("key",) if each.name in table.key else (), 0) for each in table.columns)
+
+
+def check_rows(standing: Standing) -> list[CheckRow]:
+    """The checks of a table, those that do not hold first."""
+    rows = [
+        CheckRow(cut(column, _NAME), cut(text, _DECLARED_TEXT), action, standing.failing.get(f"{column} {text}", 0))
+        for column, text, action in standing.checks
+    ]
+    return sorted(rows, key=lambda row: -row.failing)
+
+
+def declared(standing: Standing) -> Iterator[tuple[str, str]]:
+    """What a page says of the declaration: words for people, each with its text."""
+    for key, words in _DECLARED:
+        value = standing.declaration.get(key)
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+        if text:
+            yield words, cut(text, _DECLARED_TEXT)
+
+
+def statement(standing: Standing) -> str:
+    """The SQL statement that makes the table; empty where none does."""
+    sql = standing.declaration.get("sql")
+    return cut(sql, _SQL) if isinstance(sql, str) else ""
+
+
+def standing_in_short(standing: Standing) -> Mapping[str, Any]:
+    """What a list of tables shows of one."""
+    run = standing.last_run
+    return {
+        "checks": checks_in_short(len(standing.checks), sum(standing.failing.values())),
+        "failing": bool(standing.failing),
+        "last_run": parse_timestamp(run.at) if run is not None else None,
+    }
+
+
+def _node(name: str, type: Any, marks: tuple[str, ...], level: int) -> Node:
+    fields = _fields(type)
+    deeper = bool(fields) and level + 1 >= LEVELS
+    return Node(
+        name=cut(name, _NAME),
+        type=cut(_words(type), _TYPE),
+        marks=marks,
+        children=() if deeper else tuple(_node(str(inner), of, (), level + 1) for inner, of in fields),
+        deeper=deeper,
+    )
+
+
+def _fields(type: Any) -> Sequence[Any]:
+    """The fields of a struct, or of the structs in an array."""
+    while isinstance(type, dict) and "array" in type:
+        type = type["array"]
+    return type.get("struct", ()) if isinstance(type, dict) else ()
+
+
+def _words(type: Any) -> str:
+    arrays = 0
+    while isinstance(type, dict) and "array" in type:
+        type, arrays = type["array"], arrays + 1
+    if isinstance(type, dict):
+        plain = f"decimal({', '.join(map(str, type['decimal']))})" if "decimal" in type else "struct"
+    else:
+        plain = str(type)
+    return "array of " * arrays + plain
+
+
+Kind = Literal["added", "removed", "changed", "breaking", "renamed", "keys"]
+
+_PATH, _TEXT = 300, 300
+"""Characters that are shown of a property's path, and of what is said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line. ``breaking`` is a change that readers of the version before notice."""
+
+    kind: Kind
+    path: str
+    says: str
+
+    @property
+    def mark(self) -> str:
+        """As ``singerlake diff`` writes it."""
+        return {"added": "+", "removed": "-", "changed": "~", "breaking": "!", "renamed": "?", "keys": "!"}[self.kind]
+
+
+def changes_of(difference: SchemaDiff) -> tuple[Change, ...]:
+    """What readers notice first, then the rest in the order of the schemas."""
+    return tuple(Change(kind, cut(path, _PATH), cut(says, _TEXT)) for kind, path, says in _lines(difference))
+
+
+def _lines(difference: SchemaDiff) -> Iterator[tuple[Kind, str, str]]:
+    if difference.keys is not None:
+        before, after = (", ".join(keys) or "none" for keys in difference.keys)
+        yield "keys", "keys", f"{before} → {after}"
+    for each in difference.removed:
+        yield "removed", each.path, each.full_type
+    for compatible in (False, True):
+        for change in difference.changed:
+            if change.compatible == compatible:
+                types = " → ".join(dict.fromkeys((change.before.full_type, change.after.full_type)))
+                yield "changed" if compatible else "breaking", change.before.path, f"{types}: {', '.join(change.how)}"
+    for each in difference.added:
+        yield "added", each.path, each.full_type
+    for pair in difference.renamed:
+        yield "renamed", f"{cut(pair.before, _PATH // 2)} → {cut(pair.after, _PATH // 2)}", "looks renamed"
+
+
+def in_short(difference: SchemaDiff) -> str:
+    """``2 added, 1 removed``."""
+    counts = (
+        (len(difference.added), "added"),
+        (len(difference.removed), "removed"),
+        (len(difference.changed), "changed"),
+    )
+    told = [f"{count:,} {what}" for count, what in counts if count] + (["other keys"] if difference.keys else [])
+    return ", ".join(told) or "no property differs"
+
+
+_LONGEST = 60
+_PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?\Z")
+_WINDOWS = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)\Z")
+
+
+def page_name(name: str) -> str:
+    """The name itself where it is plain: short, lower case, no device of Windows. Otherwise what is plain of it and a
+    mark made from the whole, so that names which differ only by case, or in nothing a file system keeps, stay apart.
+    No plain name holds the ``~`` before a mark, so that nobody can choose a name to take another's page.
+    """
+    if len(name) <= _LONGEST and _PLAIN.match(name) and not _WINDOWS.match(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    mark = base64.b32hexencode(digest)[:10].decode("ascii").lower()
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST].strip("-")
+    return f"{plain or 'name'}~{mark}"

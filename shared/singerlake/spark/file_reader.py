@@ -53,7 +53,7 @@ class FileReader:
 def _read(storage: Storage, path: Any) -> bytes | None:
     if path is None:
         return None
-    key, sha256 = _place(storage, path)
+    key, sha256 = _key_and_sha256(storage, path)
     try:
         beginning = storage.beginning(key, _FIRST)
         if beginning.size > _MOST:
@@ -82,7 +82,7 @@ def _read(storage: Storage, path: Any) -> bytes | None:
     return data
 
 
-def _place(storage: Storage, path: Any) -> tuple[str, str]:
+def _key_and_sha256(storage: Storage, path: Any) -> tuple[str, str]:
     """The key of an attached file, and its SHA-256. Nothing else of the storage may be asked for. A column of
     something else than paths has other values than texts."""
     root = storage.url.rstrip("/") + "/"

@@ -28,7 +28,7 @@ def file_bytes(column: Column | str, path: str, **options: Any) -> Column:
     from singerlake.errors import SettingError
     from singerlake.settings import STORAGE_SETTINGS
     from singerlake.spark.file_reader import FileReader
-    from singerlake.spark.option_values import absolute, storage
+    from singerlake.spark.options import absolute, storage
 
     if not hasattr(functions, "arrow_udf"):
         raise SettingError(

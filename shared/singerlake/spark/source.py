@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from singerlake.arrow.plan.snapshot import Pin
     from singerlake.format.state.model import Manifest
     from singerlake.spark.options import ReadOptions
-    from singerlake.spark.tables.options import TableOptions
+    from singerlake.spark.tables.reader import TableOptions
     from singerlake.tables.read import LakeTable
     from singerlake.tables.state.model import TableFile
 
@@ -85,7 +85,7 @@ class SingerlakeDataSource(DataSource):
         """A plan to read what is pinned as ``schema``. Raises ``LineageChangedError``, and for a user's schema what
         pinning raises, ``UnknownNameError`` and ``SettingError``."""
         from singerlake.spark.batch.plan import plan
-        from singerlake.spark.stream.limits import no_limits_in_batch
+        from singerlake.spark.stream.offsets import no_limits_in_batch
 
         if self._refused is not None:
             raise self._refused
@@ -100,8 +100,7 @@ class SingerlakeDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """A reader of what comes after what, as ``schema``; what is pinned is the batch's. Of options that a stream
         cannot have the reader says so itself."""
-        from singerlake.spark.stream.reader import SingerlakeStreamReader
-        from singerlake.spark.stream.wrong_options import RefusedStream
+        from singerlake.spark.stream.reader import RefusedStream, SingerlakeStreamReader
 
         if self._is_table:
             hint = "stream what it is made of, with the options 'tap' and 'stream'"
@@ -115,14 +114,12 @@ class SingerlakeDataSource(DataSource):
         """A writer of rows of ``schema``; the stream is there when this returns. Raises ``SettingError`` where
         ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownNameError``, and what opening a stream
         raises."""
-        from singerlake.spark.write.options import write_options
+        from singerlake.spark.write import prepare, write_options
 
         if self._is_table:
             raise SettingError(
                 "df.write cannot write a table", hint="tables are made by 'singerlake project'; write a stream instead"
             )
-        from singerlake.spark.write.writer import prepare
-
         return prepare(write_options(self._given), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
@@ -143,7 +140,7 @@ class SingerlakeDataSource(DataSource):
 
     @cached_property
     def _table_options(self) -> TableOptions:
-        from singerlake.spark.tables.options import table_options
+        from singerlake.spark.tables.reader import table_options
 
         return table_options(self._given)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.plan.request import MessageKinds, Request
+from singerlake.arrow.plan.request import MessageKinds, Request, own_columns
 from singerlake.arrow.plan.snapshot import unknown_column
 from singerlake.arrow.schema.columns import (
     Array,
@@ -31,7 +31,6 @@ from singerlake.arrow.schema.own import (
     RESCUED,
     TABLE_VERSION,
     TIME,
-    own_columns,
 )
 from singerlake.errors import SettingError
 

@@ -50,7 +50,7 @@ def read_streams(
     wanted = [read_options(each) for each in given.values()]
     # Only a classic session's process is known to reach the lake.
     if wanted and (streams is None or hasattr(type(spark), "sparkContext")):
-        from singerlake.spark.view import in_one_view
+        from singerlake.spark.lake import in_one_view
 
         given = in_one_view(wanted[0], given)
     return {name: spark.read.format("singerlake").options(**each).load() for name, each in given.items()}
@@ -67,8 +67,7 @@ def _named(streams: Collection[str]) -> list[str]:
 def _with_data(path: str, tap: str, options: Mapping[str, Any]) -> list[str]:
     from singerlake.lake import Lake
     from singerlake.settings import storage_settings, store_settings
-    from singerlake.spark.option_values import named_as_options
-    from singerlake.spark.options import read_options
+    from singerlake.spark.options import named_as_options, read_options
     from singerlake.stores.atomic.decisions import Decisions
     from singerlake.stores.atomic.view import require_no_dropped
 
@@ -101,7 +100,7 @@ def _reads(commit: str, options: Mapping[str, Any], stream: str) -> bool:
 
 
 def _options_of(stream: str, path: str, tap: str, options: Mapping[str, Any]) -> dict[str, str]:
-    from singerlake.spark.option_values import REQUIRED
+    from singerlake.spark.options import REQUIRED
 
     given = {"path": path, "tap": tap, "stream": stream}
     for option, value in options.items():

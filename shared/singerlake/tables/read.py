@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from singerlake.arrow.schema.columns import Field, Struct
-from singerlake.arrow.schema.types import arrow_schema, empty_batch
+from singerlake.arrow.schema.columns import Struct, arrow_schema, empty_batch
 from singerlake.errors import UnknownNameError
 from singerlake.storage.port import Storage
 from singerlake.tables.rows.conform import conformed
-from singerlake.tables.rows.types import column_of
 from singerlake.tables.state.commit import load, published
-from singerlake.tables.state.keys import state_key, table_prefix
+from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile, TableState
-from singerlake.tables.tasks.read_file import read_rows
+from singerlake.tables.state.types import columns_of
+from singerlake.tables.tasks.files import read_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,8 +58,7 @@ class LakeTable:
     @property
     def columns(self) -> Struct:
         """The columns with the types that the records' columns have."""
-        key = state_key(self.name)
-        return Struct(tuple(Field(each.name, column_of(each.type, key=key)) for each in self.state.columns))
+        return columns_of(self.state)
 
     @property
     def schema(self) -> pa.Schema:

@@ -13,7 +13,7 @@ from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.root import TapNotes
 from singerlake.storage.port import Storage, Stored
-from singerlake.upkeep.root_copy import replace_root
+from singerlake.upkeep.root_file import replace_root
 
 OWNER, DESCRIPTION, LINK, URL = 200, 10_000, 100, 2_000
 """Characters that an owner, a description, the name of a link and its URL may have."""

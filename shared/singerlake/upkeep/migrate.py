@@ -38,11 +38,9 @@ from singerlake.storage.port import Storage
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import publish_manifest, published
-from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for
-from singerlake.upkeep.file_count import Tally
-from singerlake.upkeep.rebuild.caches import use_manifest_store
-from singerlake.upkeep.record_run import record_run
-from singerlake.upkeep.result import Failure
+from singerlake.upkeep.caches import use_manifest_store
+from singerlake.upkeep.context import LakeContext, StreamContext, lake_id_for, record_run
+from singerlake.upkeep.result import Failure, Tally
 
 logger = logging.getLogger(__name__)
 

@@ -40,7 +40,7 @@ class Task(Protocol[Item_contra, Answer_co]):
 
     def together(self, storage: Storage, items: Sequence[Item_contra], /) -> Sequence[Answer_co]:
         """Read several files. Raises what storage raises."""
-        ...
+        return [self(storage, item) for item in items]
 
 
 class Answering:

@@ -28,10 +28,10 @@ from singerlake.arrow.schema.columns import (
     Struct,
     Text,
     Timestamp,
+    arrow_schema,
 )
-from singerlake.arrow.schema.known import known_in
 from singerlake.arrow.schema.own import METADATA, RECORD_TEXT, RESCUED
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.values.known import known_in
 from singerlake.errors import BrokenFileError
 from tests.arrow.cases import FITS, MISFITS
 from tests.arrow.decode.test_decode import record

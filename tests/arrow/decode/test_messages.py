@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.arrow.decode.as_written import captured
+from singerlake.arrow.decode.slow_path import captured
 from singerlake.errors import SettingError, UnknownNameError, ValueDoesNotFitError
 from singerlake.lake import Lake
 from singerlake.stream import LakeStream

@@ -13,11 +13,10 @@ import pytest
 from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.decode.slow_path import Origin
 from singerlake.arrow.plan.request import Mode, Request
-from singerlake.arrow.schema.columns import Struct
+from singerlake.arrow.schema.columns import Struct, arrow_schema
 from singerlake.arrow.schema.json_schema import columns_of
-from singerlake.arrow.schema.known import known_in
 from singerlake.arrow.schema.own import RESCUED
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.values.known import known_in
 from singerlake.errors import ValueDoesNotFitError
 from singerlake.lake import Lake
 from singerlake.stream import LakeStream

@@ -16,7 +16,7 @@ from singerlake.arrow.plan.splits import (
     Split,
     pack,
     partition_bytes,
-    runs,
+    splits,
 )
 from singerlake.format.state.files.data_file import DataFile
 
@@ -56,7 +56,7 @@ def held(file: DataFile, piece: Split) -> tuple[tuple[int, int], ...]:
 def test_a_listed_checksum_that_is_none_is_held_against_the_file_all_the_same() -> None:
     file = data_file(0, [3])
     for text in ("", "ab", "x" * 64, "é", "\ud800"):
-        (piece,) = runs([msgspec.structs.replace(file, sha256=text)], 0, 3, MIB)
+        (piece,) = splits([msgspec.structs.replace(file, sha256=text)], 0, 3, MIB)
         assert piece.sha256 not in (b"", bytes.fromhex(file.sha256))
 
 
@@ -71,7 +71,7 @@ def test_every_message_selected_is_in_exactly_one_run_in_order(
     counts: list[list[int]], first: int, stop: int, target: int
 ) -> None:
     files = stream(counts)
-    pieces = list(runs(files, first, stop, target))
+    pieces = list(splits(files, first, stop, target))
     meant = [offset for piece in pieces for offset in range(piece.first, piece.stop)]
     end = files[-1].end if files else 0
     assert meant == list(range(first, min(stop, end)))
@@ -97,7 +97,7 @@ def test_every_message_selected_is_in_exactly_one_run_in_order(
 def test_one_large_file_feeds_all_cores(cores: int, partitions: int) -> None:
     large = data_file(0, [20_000] * 128)
     size = partition_bytes([large], 0, large.end, Request(cores=cores))
-    cut = pack(runs([large], 0, large.end, size), size)
+    cut = pack(splits([large], 0, large.end, size), size)
     assert len(cut) == partitions
     assert {len(partition) for partition in cut} == {1}
     assert sum(partition[0].messages for partition in cut) == 20_000 * 128
@@ -151,28 +151,28 @@ def test_the_size_that_is_asked_for_is_the_size() -> None:
 
 def test_a_file_of_more_than_one_part_is_cut_in_equal_ones() -> None:
     file = data_file(0, [10] * 13)
-    halves = list(runs([file], 0, 130, 64 * MIB))
+    halves = list(splits([file], 0, 130, 64 * MIB))
     assert [len(held(file, half)) for half in halves] in ([6, 7], [7, 6])
 
 
 def test_small_files_share_a_partition_and_count_for_being_opened() -> None:
     files = [data_file(index * 10, [10], stored=100, raw=1000) for index in range(1000)]
-    partitions = pack(runs(files, 0, 10_000, 64 * MIB), 64 * MIB)
+    partitions = pack(splits(files, 0, 10_000, 64 * MIB), 64 * MIB)
     assert max(len(partition) for partition in partitions) <= 64 * MIB // FILE_COST
     assert len(partitions) < 30
     assert sum(len(partition) for partition in partitions) == 1000
 
 
 def test_nothing_selected_gives_no_partition() -> None:
-    assert pack(runs([data_file(0, [5])], 5, 5)) == []
+    assert pack(splits([data_file(0, [5])], 5, 5)) == []
     assert pack([]) == []
 
 
 def test_a_run_holds_nothing_of_the_members_table() -> None:
     large = data_file(0, [10] * 1000)
-    piece: Split = next(runs([large], 0, large.end, 16 * MIB))
+    piece: Split = next(splits([large], 0, large.end, 16 * MIB))
     assert len(held(large, piece)) == 2
     assert piece.messages == 20
-    every = next(runs([large], 0, large.end, 10**6 * MIB))
+    every = next(splits([large], 0, large.end, 10**6 * MIB))
     assert every.messages == 10_000
     assert len(msgspec.msgpack.encode(every)) < 300

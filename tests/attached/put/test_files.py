@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from singerlake.attached.put.files import find_files
+from singerlake.attached.put import find_files
 from singerlake.errors import AccessDeniedError, SettingError
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from singerlake.attached import put as module
 from singerlake.attached.keep import Keeper
-from singerlake.attached.put import files as module
-from singerlake.attached.put.files import IN_MEMORY, PutFile, Putter, find_files
+from singerlake.attached.put import IN_MEMORY, PutFile, Putter, find_files
 from singerlake.attached.sources import local
 from singerlake.clock import random_id
 from singerlake.errors import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.attached.sources.allowed import Allowed
-from singerlake.attached.sources.locations import CloudObject, WebFile, parse_location
+from singerlake.attached.sources.locations import Allowed, CloudObject, WebFile, parse_location
 from singerlake.errors import SettingError, UnreadableSourceError
 
 

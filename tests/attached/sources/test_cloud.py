@@ -8,11 +8,9 @@ from functools import partial
 import pytest
 
 from singerlake.adapters import open_storage
-from singerlake.attached.sources.allowed import Allowed
-from singerlake.attached.sources.cloud import CloudObjects
 from singerlake.attached.sources.https import WebFiles
-from singerlake.attached.sources.locations import CloudObject, LocalFile, parse_location
-from singerlake.attached.sources.open_source import Sources
+from singerlake.attached.sources.locations import Allowed, CloudObject, LocalFile, parse_location
+from singerlake.attached.sources.open_source import CloudObjects, FileSources
 from singerlake.attached.sources.source import Deadline
 from singerlake.clock import random_id
 from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError, UnreadableSourceError
@@ -144,9 +142,9 @@ def test_a_bucket_is_opened_once(bucket: MemoryStorage) -> None:
     assert roots == ["s3://bucket"]
 
 
-def sources(*entries: str, open_bucket: Callable[[str], Storage]) -> Sources:
+def sources(*entries: str, open_bucket: Callable[[str], Storage]) -> FileSources:
     allowed = Allowed.parse(entries)
-    return Sources(allowed, open_storage=open_bucket, small=SMALL, web=WebFiles(allowed))
+    return FileSources(allowed, open_storage=open_bucket, small=SMALL, web=WebFiles(allowed))
 
 
 def deadline() -> Deadline:

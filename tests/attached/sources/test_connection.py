@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.attached.sources.connection import checked_addresses, is_public, resolve
+from singerlake.attached.sources.https import checked_addresses, is_public, resolve
 from singerlake.errors import UnreadableSourceError
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from singerlake.attached.fetch import Fetched, Fetcher
-from singerlake.attached.sources.allowed import Allowed
-from singerlake.attached.sources.connection import connect
-from singerlake.attached.sources.https import REDIRECTS, WebFiles, trusting
-from singerlake.attached.sources.open_source import Sources
+from singerlake.attached.keep import Fetched, Fetcher
+from singerlake.attached.sources.https import REDIRECTS, WebFiles, connect, trusting
+from singerlake.attached.sources.locations import Allowed
+from singerlake.attached.sources.open_source import FileSources
 from singerlake.attached.sources.source import Deadline
 from singerlake.clock import SystemClock
 from singerlake.errors import UnreadableSourceError
@@ -59,7 +58,7 @@ class Web:
                 tls=self.tls or self.server.tls,
             )
         url = self.server.url(target) if target.startswith("/") else target
-        sources = Sources(Allowed(), open_storage=None, small=1 << 20, web=self._files)  # type: ignore[arg-type]
+        sources = FileSources(Allowed(), open_storage=None, small=1 << 20, web=self._files)  # type: ignore[arg-type]
         fetcher = Fetcher(sources, None, self.most, self.clock)  # type: ignore[arg-type]
         return fetcher.fetch(url, Deadline(self.clock, self.seconds, self.stopped))
 

@@ -13,7 +13,7 @@ from singerlake.cli.commands.project.engines import PROCESSES_FROM, SPARK_FROM, 
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.storage.port import Storage
-from singerlake.upkeep.progress import Progress
+from singerlake.upkeep.result import Progress
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from singerlake.cli.commands.project.engines import EngineChoice, Engines
 from singerlake.clock import SystemClock
 from singerlake.errors import StorageUnavailableError, UnexpectedError
 from singerlake.lake import Lake
-from singerlake.tables.run import many_tables as tables_module
+from singerlake.tables import project as tables_module
 from singerlake.work.engine import Engine, Threads
 from tests.cli.conftest import Run
 from tests.lakes import build_stream

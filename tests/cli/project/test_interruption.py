@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.tables.run import many_tables
+from singerlake.tables import project as many_tables
 from tests.cli.conftest import Run
 from tests.cli.test_interruption import SIGNALS, at
 from tests.lakes import build_stream

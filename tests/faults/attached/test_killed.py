@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from singerlake.cli.main import main
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.faults.support.haste import Haste, hasten
 from tests.faults.support.places import KINDS, Place
 from tests.processes.killed import Killed
@@ -25,7 +25,7 @@ PHOTOS = 4
 SIZES = (10, 2 << 20)
 """One is kept in memory until it is in the lake, the other one in the spool."""
 MOMENTS = {
-    "while a file is read": ("singerlake.attached.fetch:_Reading.ended", "before"),
+    "while a file is read": ("singerlake.attached.keep:_Reading.ended", "before"),
     "before an object": ("singerlake.attached.keep:put_attached", "before"),
     "after an object": ("singerlake.attached.keep:put_attached", "after"),
     "before the rows": ("singerlake.singer_file:Spool.append_empty", "before"),

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from singerlake.attached.put.files import IN_MEMORY
+from singerlake.attached.put import IN_MEMORY
 from singerlake.cli.main import main
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.faults.support.haste import Haste, hasten
 from tests.processes.killed import Killed
 from tests.tap.runs import environment
@@ -19,7 +19,7 @@ from tests.tap.runs import environment
 FILES = {"a.txt": b"a", "b.jpg": b"b" * (IN_MEMORY + 1), "c.txt": b"a"}
 OBJECTS = 2
 MOMENTS = {
-    "while a file is read": ("singerlake.attached.fetch:_Reading.next", "before", 2),
+    "while a file is read": ("singerlake.attached.keep:_Reading.next", "before", 2),
     "before an object": ("singerlake.attached.keep:put_attached", "before", 1),
     "after an object": ("singerlake.attached.keep:put_attached", "after", 2),
     "before the data file": ("singerlake.cli.commands.writing.put:write_data_file", "before", 1),

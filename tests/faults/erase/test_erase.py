@@ -10,7 +10,7 @@ from singerlake.conditions import parse_condition
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.erase_stream import erase_messages
+from singerlake.upkeep.erase.erase import erase_messages
 from tests.faults.support.crew import Crew
 from tests.faults.support.network import Network
 from tests.faults.support.places import TAP, Kind, of_kinds

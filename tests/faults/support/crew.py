@@ -23,7 +23,7 @@ import psutil
 from singerlake.format import layout
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.faults.support.files import prepare
 from tests.faults.support.places import TAP, Place
 from tests.faults.support.worker import Job, Point, Prepared, work

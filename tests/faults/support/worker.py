@@ -31,10 +31,10 @@ from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
 from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.erase_stream import erase_messages
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.erase.erase import erase_messages
 from singerlake.upkeep.gc.apply import collect_stream
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.gc.expire import Cut, expire_messages
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from singerlake.work.engine import Threads
 from tests.faults.support.haste import Haste, ShiftedClock
 from tests.faults.support.places import LOCK, Place

@@ -23,7 +23,7 @@ from singerlake.format.state.transactions import (
     RetireFiles,
     addition,
 )
-from singerlake.upkeep.verify.check_state import check_state
+from singerlake.upkeep.checks import check_state
 from tests.format.state.test_fold import add, born, check_log, done, new_file, refused, with_holes
 
 NAMES = [f"{number:x}" * 64 for number in range(1, 8)]

@@ -20,7 +20,7 @@ from singerlake.format.state.transactions import (
     RetireFiles,
     Transaction,
 )
-from singerlake.upkeep.verify.check_state import check_state
+from singerlake.upkeep.checks import check_state
 from tests.format.state.test_attach_files import NAMES, attach, attached, row, with_rows
 from tests.format.state.test_fold import born, check_log, new_file, with_holes
 

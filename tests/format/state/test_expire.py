@@ -27,7 +27,7 @@ from singerlake.format.state.transactions import (
     Transaction,
 )
 from singerlake.stores.commit import is_done
-from singerlake.upkeep.verify.check_state import check_state
+from singerlake.upkeep.checks import check_state
 from tests.format.state.test_fold import add, born, check_log, done, new_file, refused
 
 

@@ -16,9 +16,9 @@ from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import RetireFiles
 from singerlake.stores.writer import Receipt, StreamWriter, Upload
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.erase_stream import Erased
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.erase.erase import Erased
 from singerlake.upkeep.gc.apply import collect_now, collect_stream
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from tests.simulation.jobs import GRACE, SLOW, Actor, CollectorJob, WriterJob
 from tests.simulation.stores.dropping import DropperJob
 from tests.simulation.stores.erasing import VALUES, EraserJob, RebuildingAuditor, see_bytes

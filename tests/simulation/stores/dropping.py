@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from singerlake.format.state.model import Manifest
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.drop import drop_stream
 from tests.simulation.jobs import Actor
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.watches.truth import Fail, Truth

@@ -22,7 +22,7 @@ from singerlake.format.state.model import Manifest, Run
 from singerlake.storage.port import Storage
 from singerlake.stores.writer import Upload
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
+from singerlake.upkeep.erase.erase import Erased, erase_messages
 from singerlake.upkeep.gc.apply import collect_now
 from singerlake.upkeep.rebuild import rebuild
 from singerlake.work.engine import Threads

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from singerlake.errors import SettingError
 from singerlake.format.state.model import Manifest
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from tests.simulation.jobs import Actor
 from tests.simulation.stores.kinds import KINDS, Kind
 from tests.simulation.watches.truth import Fail, Truth

@@ -18,8 +18,8 @@ from singerlake.errors import MissingFileError
 from singerlake.storage.port import Storage, Stored
 from singerlake.tables.declaration.model import Format, TableDeclaration
 from singerlake.tables.delta import publish as publish_module
-from singerlake.tables.delta.commit import next_commit
 from singerlake.tables.delta.log import commit_key, read
+from singerlake.tables.delta.publish import next_commit
 from singerlake.tables.maintain import collect as collect_module
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.model import TableFile, TableState

@@ -12,7 +12,7 @@ from singerlake.tables.maintain.collect import TableCollection, collect, plan_co
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import state_key
-from singerlake.tables.tasks.read_file import _body
+from singerlake.tables.tasks.files import _body
 from tests.simulation.jobs import Actor
 from tests.simulation.stores.kinds import Kind
 from tests.simulation.tables.watch import TableWatch

@@ -12,7 +12,7 @@ from singerlake.stores.port import ManifestStore
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.run import one_table, publish
 from singerlake.tables.run.one_table import TableRunner
-from singerlake.tables.state.commit import Found, commit, load
+from singerlake.tables.state.commit import StoredState, commit, load
 from singerlake.tables.state.keys import state_key
 from singerlake.tables.state.model import COLLECT, REBUILD, TableState, to_json
 from tests.simulation.stores.kinds import Kind
@@ -31,7 +31,7 @@ TABLES = Kind("tables", _no_store, TableWatch, cast=table_cast, auditor=TableAud
 DELTA, _FAULTY_DELTA = delta.kinds(TABLES)
 
 
-def _unconditional(storage: Storage, base: Found | None, state: TableState) -> Found | None:
+def _unconditional(storage: Storage, base: StoredState | None, state: TableState) -> StoredState | None:
     """Looks before it writes, and writes whatever came between."""
     now = load(storage, state.table)
     if (now and now.etag) != (base and base.etag):
@@ -40,14 +40,14 @@ def _unconditional(storage: Storage, base: Found | None, state: TableState) -> F
     return load(storage, state.table)
 
 
-def _without_reading_back(storage: Storage, base: Found | None, state: TableState) -> Found | None:
+def _without_reading_back(storage: Storage, base: StoredState | None, state: TableState) -> StoredState | None:
     """Takes each refusal for another one's success."""
     etag = base.etag if base else None
     answer = storage.put(state_key(state.table), to_json(state), if_absent=base is None, if_match=etag)
-    return None if isinstance(answer, Refused) else Found(state, answer.etag)
+    return None if isinstance(answer, Refused) else StoredState(state, answer.etag)
 
 
-def _tidy(storage: Storage, base: Found | None, state: TableState) -> Found | None:
+def _tidy(storage: Storage, base: StoredState | None, state: TableState) -> StoredState | None:
     """Takes an outcome that nobody knows for a failure, and cleans up."""
     try:
         return commit(storage, base, state)
@@ -70,7 +70,7 @@ def _as_if_new(runner: TableRunner, declaration: TableDeclaration, *, again: boo
     _announce(runner, declaration, again=False)
 
 
-def _blindly(storage: Storage, made: TableState, paths: object, base: TableState, now: Found) -> bool:
+def _blindly(storage: Storage, made: TableState, paths: object, base: TableState, now: StoredState) -> bool:
     """Takes each collector for one that spared its files."""
     since = now.state.since(base.id)
     anew = made.runs[-1].kind == REBUILD

@@ -21,7 +21,7 @@ from singerlake.tables.run.plan import TablePlan
 from singerlake.tables.run.write import TableAttempt
 from singerlake.tables.state.keys import file_path, scratch_path, table_prefix
 from singerlake.tables.state.model import TableFile
-from singerlake.tables.tasks.read_file import _body
+from singerlake.tables.tasks.files import _body
 from singerlake.work.engine import Threads
 from tests.simulation.world.storage import Spooled
 
@@ -129,7 +129,7 @@ class SimulatedWork(TableAttempt):
         self._upload(PREFIX + path, offsets)
 
     def _upload(self, key: str, offsets: list[int]) -> None:
-        self.storage.upload(key, cast(Path, Spooled(json.dumps(offsets).encode())))
+        self.storage.upload(key, cast("Path", Spooled(json.dumps(offsets).encode())))
 
 
 def _halves(offsets: list[int]) -> Iterator[list[int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.cloudpickle import dumps
 
-from singerlake.arrow.plan.splits import runs
+from singerlake.arrow.plan.splits import splits
 from singerlake.clock import SystemClock, random_id, timestamp
 from singerlake.format import layout
 from singerlake.format.state import fold
@@ -19,7 +19,7 @@ from singerlake.lake import Lake
 from singerlake.newest import StateReader
 from singerlake.settings import StoreSettings
 from singerlake.spark import lake as planned
-from singerlake.spark.batch.reader import RunsPartition
+from singerlake.spark.batch.reader import SplitsPartition
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Stored
 from singerlake.stream import LakeStream
@@ -158,8 +158,8 @@ def test_partitions_arrive_as_they_were_sent_and_small(tmp_path: Path) -> None:
     manifest = build_stream(
         Lake.open(str(tmp_path)), "t", "ü/s", SCHEMA, [{"n": n} for n in range(200)], file_size=2, member_size=1
     )
-    partition = RunsPartition(tuple(runs(manifest.files, 3, 190, 1 << 20)))
+    partition = SplitsPartition(tuple(splits(manifest.files, 3, 190, 1 << 20)))
     sent = dumps(partition)
     assert pickle.loads(sent) == partition
     assert len(sent) < 200 * len(partition.runs)
-    assert pickle.loads(dumps(RunsPartition(()))) == RunsPartition(())
+    assert pickle.loads(dumps(SplitsPartition(()))) == SplitsPartition(())

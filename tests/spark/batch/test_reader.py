@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from singerlake.arrow.plan.splits import pack, runs
+from singerlake.arrow.plan.splits import pack, splits
 from singerlake.arrow.schema.columns import Field, Integer, Struct
 from singerlake.errors import NotALakeError
 from singerlake.lake import Lake
-from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
+from singerlake.spark.batch.reader import SingerlakeReader, SplitsPartition
 from singerlake.spark.options import read_options
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.spark.spark_types import to_spark
@@ -32,7 +32,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def reader(lake: Lake, first: int, stop: int, target: int = 1 << 20) -> SingerlakeReader:
     stream = lake.stream("t", "s")
-    partitions = pack(runs(stream.snapshot().files, first, stop, target), target)
+    partitions = pack(splits(stream.snapshot().files, first, stop, target), target)
     options = read_options({"path": lake.storage.url, "tap": "t", "stream": "s", **SECRETS})
     return SingerlakeReader(options, stream.prefix, to_spark(COLUMNS), COLUMNS, None, partitions)
 
@@ -78,7 +78,7 @@ def test_no_secret_shows_where_things_are_printed(lake: Lake) -> None:
     source = SingerlakeDataSource({"path": lake.storage.url, "tap": "t", "stream": "s", **SECRETS})
     shown = [planned, source, source._options, source.options, *planned.partitions()]
     assert "hush" not in repr(shown)
-    assert isinstance(planned.partitions()[0], RunsPartition)
+    assert isinstance(planned.partitions()[0], SplitsPartition)
 
 
 def test_what_the_source_reads_is_settled_when_spark_pickles_it(lake: Lake) -> None:

@@ -10,13 +10,13 @@ NEEDED = (
     "pandas",
     "pyarrow.compute",
     "pyspark.sql.worker.plan_data_source_read",
-    "singerlake.arrow.read",
+    "singerlake.arrow.scan",
     "singerlake.spark.batch.plan",
     "singerlake.spark.batch.reader",
     "singerlake.spark.lake",
     "singerlake.spark.source",
     "singerlake.spark.stream.reader",
-    "singerlake.spark.write.writer",
+    "singerlake.spark.write",
 )
 
 if "pyspark.daemon" in sys.orig_argv:

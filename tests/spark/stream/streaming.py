@@ -18,15 +18,13 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Change, ReplaceFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.spark.source import SingerlakeDataSource
-from singerlake.spark.stream.api import SupportsTriggerAvailableNow
-from singerlake.spark.stream.reader import SingerlakeStreamReader
-from singerlake.spark.stream.wrong_options import RefusedStream
+from singerlake.spark.stream.reader import RefusedStream, SingerlakeStreamReader, SupportsTriggerAvailableNow
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.drop import drop_stream
 from singerlake.upkeep.gc.apply import collect_stream
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.vacuum.join import checked, join, read_head
 from tests.lakes import build_stream
 

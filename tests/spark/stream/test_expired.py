@@ -12,8 +12,8 @@ from singerlake.errors import ExpiredMessagesError, LineageChangedError
 from singerlake.lake import Lake
 from singerlake.spark.source import SingerlakeDataSource
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from tests.spark.stream.streaming import (
     STREAM,
     TAP,

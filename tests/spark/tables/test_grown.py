@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from singerlake.lake import Lake
 from singerlake.spark import spark_engine
-from singerlake.tables.sql.grown import is_continued
+from singerlake.tables.run.plan import is_continued
 from tests.lakes import build_stream
 
 SCHEMA = {

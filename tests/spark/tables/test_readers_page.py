@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from singerlake.tables.declaration.model import Format
-from singerlake.tables.formats.all import FORMATS
+from singerlake.tables.tasks.files import FORMATS
 from tests.tables.formats.readers_page import CELLS, Cell, check, hard_table
 
 pytestmark = pytest.mark.thorough

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from singerlake.spark.tables.incremental_statement import table_read_row_by_row
-from singerlake.spark.tables.sql import SETTINGS
+from singerlake.spark.tables.sql import SETTINGS, table_read_row_by_row
 
 SCHEMA = (
     "id long, text string, amount decimal(10,2), ratio double, at timestamp, local timestamp_ntz, day date, "

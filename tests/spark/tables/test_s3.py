@@ -14,8 +14,7 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.lake import Lake
 from singerlake.spark import read_table, spark_engine
 from singerlake.spark.tasks import spark_tasks
-from singerlake.tables.declaration.model import Keep, TableDeclaration
-from singerlake.tables.declaration.transforms import partition_of
+from singerlake.tables.declaration.model import Keep, TableDeclaration, partition_of
 from singerlake.tables.maintain.collect import collect_table
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.verify import verify_files, verify_rows

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from singerlake.errors import BrokenFileError, SettingError
 from singerlake.lake import Lake
 from singerlake.spark import spark_engine
-from singerlake.tables.run.python_api import ProjectedTable
+from singerlake.tables.project import ProjectedTable
 from singerlake.tables.state.keys import table_prefix
 from tests.lakes import build_stream
 

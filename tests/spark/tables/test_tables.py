@@ -13,8 +13,7 @@ from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.spark import create_views, read_table, spark_engine
 from singerlake.spark.tasks import spark_tasks
-from singerlake.tables.declaration.model import ColumnRule, Format, Keep, TableDeclaration
-from singerlake.tables.declaration.transforms import partition_of
+from singerlake.tables.declaration.model import ColumnRule, Format, Keep, TableDeclaration, partition_of
 from singerlake.work.engine import Threads
 from tests.lakes import build_stream
 

@@ -17,9 +17,8 @@ from singerlake.format import layout
 from singerlake.format.state.transactions import RetireFiles, Transaction
 from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings
-from singerlake.spark.write import writer as writing
-from singerlake.spark.write.options import write_options
-from singerlake.spark.write.writer import SingerlakeWriter, WrittenFiles, prepare
+from singerlake.spark import write as writing
+from singerlake.spark.write import SingerlakeWriter, WrittenFiles, prepare, write_options
 from singerlake.stores.port import Loaded
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, s3_server
 from tests.spark.write.writes import STREAM, TAP, Place, failure

@@ -15,10 +15,9 @@ from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.lock_file import LockSettings
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS
-from singerlake.spark.option_values import REQUIRED
+from singerlake.spark.options import REQUIRED
 from singerlake.spark.source import SingerlakeDataSource
-from singerlake.spark.write.options import OPTIONAL, write_options
-from singerlake.spark.write.schema import json_schema
+from singerlake.spark.write import OPTIONAL, json_schema, write_options
 from tests.lakes import build_stream
 from tests.spark.write.writes import STREAM, TAP, Place, failure
 

@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import types as t
 
 from singerlake.lake import Lake
-from singerlake.spark.write.options import write_options
-from singerlake.spark.write.writer import prepare
+from singerlake.spark.write import prepare, write_options
 from tests.spark.write.test_faults import IDS, rows
 from tests.spark.write.writes import STREAM, TAP, Place
 from tests.stores.stores import KINDS

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 
 TAP, STREAM = "tap-s", "people"
 

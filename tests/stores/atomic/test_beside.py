@@ -20,13 +20,12 @@ from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.model import Run
 from singerlake.stores.atomic.commit_run import RunShare
-from singerlake.upkeep.drop_stream import drop_stream
-from singerlake.upkeep.erase.erase_stream import erase_messages
-from singerlake.upkeep.erase.matcher_cache import Meant
-from singerlake.upkeep.erase.of_run import OfRun
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
-from singerlake.upkeep.vacuum.apply import vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.drop import drop_stream
+from singerlake.upkeep.erase.erase import erase_messages
+from singerlake.upkeep.erase.match import Meant, OfRun
+from singerlake.upkeep.gc.expire import Cut, expire_messages
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
+from singerlake.upkeep.verify import verify_stream
 from singerlake.work.engine import Threads
 from tests.lakes import FilesOf, build_stream
 from tests.storage.memory import Step

@@ -20,8 +20,8 @@ from singerlake.format.state.transactions import Rebase
 from singerlake.stores import commit
 from singerlake.stores.atomic.view import view
 from singerlake.stores.port import Loaded, Outdated
+from singerlake.upkeep.caches import use_manifest_store
 from singerlake.upkeep.migrate import migrate_stream
-from singerlake.upkeep.rebuild.caches import use_manifest_store
 from tests.fakes import FakeClock
 from tests.format.state.test_fold import new_file
 from tests.storage.memory import Step

@@ -25,7 +25,7 @@ from singerlake.stores.postgres.connection import PostgresSettings
 from singerlake.stores.postgres.store import PostgresStore
 from singerlake.stores.segments.stored import named_in, read_manifest
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.format.state.test_fold import add, new_file
 from tests.storage.memory import Step
 from tests.stores.postgres.place import PostgresPlace, consistent, place

@@ -19,7 +19,7 @@ from singerlake.stores.port import Loaded
 from singerlake.stores.postgres import newest
 from singerlake.stores.segments.stored import named_in
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.format.state.test_fold import add, new_file
 from tests.stores.postgres.place import PostgresPlace, consistent, place
 from tests.stores.segments.sizes import few_files_make_segments

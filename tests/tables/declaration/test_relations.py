@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.tables.declaration.relations import relations_in
+from singerlake.tables.declaration.statement import relations_in
 
 STATEMENTS = {
     "SELECT * FROM a": ["a"],

@@ -16,7 +16,7 @@ LAKE = {"tap-pg": ["public-flights", "public-planes", "other"], "tap-pg.eu": ["p
 
 
 def declared(name: str, source: str | tuple[str, str], **more: object) -> Declared:
-    template = TableDeclaration(name=name, tap="", stream="", places={"": ("p.yml", 3), "from": ("p.yml", 4)})
+    template = TableDeclaration(name=name, tap="", stream="", written_at={"": ("p.yml", 3), "from": ("p.yml", 4)})
     return Declared(name=name, source=source, template=template, **more)  # type: ignore[arg-type]
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from singerlake.errors import SettingError
 from singerlake.tables.declaration.model import Action, Format, Keep, NullKeys
 from singerlake.tables.declaration.streams import Declared
-from singerlake.tables.declaration.yaml_file import TableFile, read_file
-from singerlake.tables.declaration.yaml_table import KEYS
+from singerlake.tables.declaration.yaml_file import KEYS, TableFile, read_file
 
 WHOLE = """\
 lake_root: ${ROOT}/of/$NAME

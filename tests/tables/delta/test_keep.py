@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from singerlake.tables.declaration.model import Format
-from singerlake.tables.delta.keep import kept
 from singerlake.tables.delta.log import checkpoint_key, commit_key, log_prefix
+from singerlake.tables.delta.publish import kept
 from singerlake.tables.state.keys import table_prefix
 from tests.tables.delta.world import DECLARED, GRACE, World
 

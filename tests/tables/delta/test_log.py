@@ -18,15 +18,15 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.storage.port import Refused, Written
+from singerlake.tables import project as tables_module
 from singerlake.tables.declaration.model import Check, ColumnRule, Format
 from singerlake.tables.declaration.streams import Resolved
 from singerlake.tables.delta import publish as publish_module
-from singerlake.tables.delta.checkpoint import actions_in
+from singerlake.tables.delta.log import actions_in
 from singerlake.tables.delta.publish import disagreements, publish
 from singerlake.tables.maintain.collect import plan_collection
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.verify import verify_log
-from singerlake.tables.run import many_tables as tables_module
 from tests.storage.memory import MemoryStorage, Step
 from tests.tables.delta.replay import replayed, rows_in
 from tests.tables.delta.world import DECLARED, GRACE, PROPERTIES, World

@@ -9,7 +9,7 @@ import pytest
 from singerlake.arrow.schema.columns import Array, Field, Integer, Struct
 from singerlake.errors import SettingError
 from singerlake.tables.declaration.model import ColumnRule, Format, TableDeclaration
-from singerlake.tables.sql.columns import statement_columns
+from singerlake.tables.sql.write import statement_columns
 from singerlake.tables.state.commit import load
 from tests.tables.delta.world import DECLARED, PROPERTIES, World
 
@@ -42,7 +42,7 @@ def test_odd_names_of_tables_are_refused() -> None:
 
 def test_names_that_a_statement_gives_are_mended_there() -> None:
     declared = TableDeclaration(
-        name="t", tap="", stream="", sql="SELECT", format=Format.DELTA, places={"sql": ("projections.yml", 3)}
+        name="t", tap="", stream="", sql="SELECT", format=Format.DELTA, written_at={"sql": ("projections.yml", 3)}
     )
     bad = Field("a b", Integer())
     for column, hint in ((bad, "name it otherwise with AS"), (Field("a", Array(Struct((bad,)))), "write to_json")):

@@ -17,8 +17,7 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.tables.declaration.model import ColumnRule, Format, Keep, TableDeclaration
-from singerlake.tables.declaration.transforms import Partition
+from singerlake.tables.declaration.model import ColumnRule, Format, Keep, Partition, TableDeclaration
 from singerlake.tables.read import LakeTable
 from tests.lakes import build_stream
 from tests.tables.tables import STREAM, TAP, runner_of

@@ -9,7 +9,7 @@ import polars
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.tables.declaration.transforms import Partition
+from singerlake.tables.declaration.model import Partition
 from singerlake.tables.delta import publish as publish_module
 from singerlake.tables.maintain.verify import verify_log
 from singerlake.tables.read import LakeTable

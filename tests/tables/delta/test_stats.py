@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from singerlake.errors import BrokenFileError, MissingFileError
-from singerlake.tables.delta.stats import stats
+from singerlake.tables.delta.publish import stats
 from singerlake.tables.formats.parquet import Parquet
 from tests.tables.delta.replay import check_stats
 from tests.tables.delta.world import World

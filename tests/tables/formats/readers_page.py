@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singerlake.tables.declaration.model import Format
-from singerlake.tables.formats.all import FORMATS
+from singerlake.tables.tasks.files import FORMATS
 from tests.tables.formats import samples
 
 TEXT = (Path(__file__).parents[3] / "docs/reference/table-formats.md").read_text()

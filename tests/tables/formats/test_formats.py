@@ -22,7 +22,7 @@ import pytest
 
 from singerlake.tables.declaration.model import Format, Formulas
 from singerlake.tables.formats import parquet
-from singerlake.tables.formats.all import FORMATS, writer_of
+from singerlake.tables.tasks.files import FORMATS, writer_of
 from tests.tables.formats import samples
 
 TABLES = {"simple": samples.simple, "nested": samples.nested, "wide": samples.wide}

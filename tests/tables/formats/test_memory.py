@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from singerlake.tables.declaration.model import Format
-from singerlake.tables.formats.all import FORMATS
-from singerlake.tables.formats.memory import in_arrow_memory
+from singerlake.tables.formats.parquet import in_arrow_memory
+from singerlake.tables.tasks.files import FORMATS
 
 
 class Slow(io.BytesIO):
@@ -43,7 +43,7 @@ def test_a_parquet_file_is_read_into_memory_of_arrow() -> None:
 
 CHECKPOINT = """
 import psutil
-from singerlake.tables.delta.checkpoint import actions_in, checkpoint_of
+from singerlake.tables.delta.log import actions_in, checkpoint_of
 body = checkpoint_of([{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}] * 5)
 before = psutil.Process().num_threads()
 assert len(list(actions_in(body))) == 5

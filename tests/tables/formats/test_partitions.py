@@ -15,8 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from singerlake.lake import Lake
-from singerlake.tables.declaration.model import TableDeclaration
-from singerlake.tables.declaration.transforms import partition_of
+from singerlake.tables.declaration.model import TableDeclaration, partition_of
 from tests.lakes import build_stream
 
 SCHEMA = {

@@ -19,7 +19,7 @@ import pyarrow.parquet
 import pytest
 
 from singerlake.tables.declaration.model import Format
-from singerlake.tables.formats.all import FORMATS
+from singerlake.tables.tasks.files import FORMATS
 from tests.tables.formats.readers_page import CELLS, TEXT, Cell, check, hard_table
 
 GIVEN: dict[str, Any] = {

@@ -18,9 +18,8 @@ import pytest
 from singerlake.errors import BrokenFileError
 from singerlake.tables.declaration.model import Format, Formulas, TableDeclaration
 from singerlake.tables.declaration.stored import declaration_of
-from singerlake.tables.formats.all import FORMATS
 from singerlake.tables.read import LakeTable
-from singerlake.tables.tasks.read_file import check_written
+from singerlake.tables.tasks.files import FORMATS, check_written
 from tests.lakes import build_stream
 from tests.tables.tables import STREAM, TAP, memory_lake, runner_of
 

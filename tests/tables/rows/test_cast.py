@@ -24,8 +24,8 @@ from singerlake.arrow.schema.columns import (
     Struct,
     Text,
     Timestamp,
+    arrow_schema,
 )
-from singerlake.arrow.schema.types import arrow_schema
 from singerlake.tables.rows.cast import cast
 
 INTEGER, DOUBLE, BOOLEAN = Integer(), Double(), Boolean()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from singerlake.arrow.schema import columns
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.schema.columns import arrow_schema
 from singerlake.conditions import condition_of
 from singerlake.errors import SettingError
 from singerlake.tables.rows.conditions import check_literals, holds

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from singerlake.tables.rows.order import between, rows_up_to, sorted_rows, values_at
-from singerlake.tables.rows.types import place
+from singerlake.tables.state.types import sort_key
 from singerlake.tables.tasks.extract import touched_ranges
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -32,8 +32,8 @@ def test_driver_and_tasks_have_one_order(kind: str) -> None:
     rows = sorted_rows(pa.table({"x": pa.array(shuffled, own), "n": range(len(shuffled))}), ["x", "n"])
     told = [values_at(rows, ["x"], row) for row in range(rows.num_rows)]
     # The list is in order: null last, and NaN before it.
-    assert [place(each) for each in told] == [place((value,)) for value in values for _ in range(2)]
-    assert sorted(told, key=place) == told
+    assert [sort_key(each) for each in told] == [sort_key((value,)) for value in values for _ in range(2)]
+    assert sorted(told, key=sort_key) == told
     for number, value in enumerate(values):
         assert rows_up_to(rows, ["x"], (value,)) == 2 * number + 2
         before = None if number == 0 else (values[number - 1],)

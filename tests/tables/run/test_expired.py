@@ -15,16 +15,15 @@ from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Deletions, Format, Keep, TableDeclaration
 from singerlake.tables.maintain.verify import verify_rows
 from singerlake.tables.run.one_table import Outcome
-from singerlake.tables.state.check import checked
-from singerlake.tables.state.commit import load
-from singerlake.tables.state.model import Source, TableState
+from singerlake.tables.state.commit import checked, load
+from singerlake.tables.state.model import TableSource, TableState
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.defaults import TARGET_BYTES
-from singerlake.upkeep.erase.erase_stream import erase_messages
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
+from singerlake.upkeep.erase.erase import erase_messages
 from singerlake.upkeep.gc.apply import collect_now
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.gc.expire import Cut, expire_messages
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from tests.lakes import build_stream
 from tests.tables.tables import STREAM, TABLE, TAP, memory_lake, runner_of
 
@@ -249,6 +248,6 @@ def test_a_vacuum_of_files_with_holes_and_an_expiry_of_the_joined_file(lake: Lak
 def test_a_beginning_that_cannot_be_is_refused(lake: Lake, begin: int, offset: int) -> None:
     run(lake, KINDS["append"])
     there = state(lake)
-    source = Source(tap=TAP, stream=STREAM, lineage="l", offset=offset, begin=begin)
+    source = TableSource(tap=TAP, stream=STREAM, lineage="l", offset=offset, begin=begin)
     with pytest.raises(CorruptObjectError, match="its source begins behind its end"):
         checked(msgspec.structs.replace(there, sources=(source,)), "k")

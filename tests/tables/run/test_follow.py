@@ -10,9 +10,8 @@ import pytest
 from singerlake.errors import SingerlakeError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.tables.declaration.streams import everything, resolve
-from singerlake.tables.run.follow import LONGEST_WAIT, Follower, Found
-from singerlake.tables.run.many_tables import run_tables
-from singerlake.tables.run.results import TableResult
+from singerlake.tables.project import LONGEST_WAIT, Follower, Looked, run_tables
+from singerlake.tables.run.one_table import TableResult
 from tests.fakes import FakeClock
 from tests.lakes import build_stream
 from tests.tables.tables import memory_lake
@@ -53,7 +52,7 @@ class Watched:
             raise EndedError
         self.meanwhile.get(int(self.clock.seconds), lambda: None)()
 
-    def look(self) -> Found:
+    def look(self) -> Looked:
         if self.unlisted:
             raise StorageUnavailableError("no answer", hint="run again")
         return resolve([everything()], {tap: self.lake.streams(tap) for tap in self.lake.taps()})
@@ -180,7 +179,7 @@ def test_a_declared_stream_that_is_not_there_yet_is_waited_for(lake: Lake) -> No
     from singerlake.tables.declaration.streams import Declared
 
     class Declaring(Watched):
-        def look(self) -> Found:
+        def look(self) -> Looked:
             template = TableDeclaration(name="late", tap="", stream="")
             declared = [Declared(name="late", source=("t", "later"), template=template)]
             return resolve(declared, {tap: lake.streams(tap) for tap in lake.taps()})

@@ -10,12 +10,11 @@ import pytest
 
 from singerlake.errors import SettingError, UnexpectedError
 from singerlake.lake import Lake
+from singerlake.tables import project as many_tables
 from singerlake.tables.declaration.streams import everything, resolve
-from singerlake.tables.run import many_tables
-from singerlake.tables.run.many_tables import plan_tables, run_tables
-from singerlake.tables.run.one_table import TableRunner
+from singerlake.tables.project import plan_tables, run_tables
+from singerlake.tables.run.one_table import TableResult, TableRunner
 from singerlake.tables.run.plan import TablePlan
-from singerlake.tables.run.results import TableResult
 from singerlake.work.engine import Engine, Threads
 from tests.lakes import build_stream
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from singerlake.arrow.schema.columns import Field, Integer, Struct
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.storage.port import Storage
-from singerlake.tables.sql.port import Find, RowsTask, Shown
+from singerlake.tables.run.sql_engine import Find, RowsTask, Shown
 
 COLUMNS = Struct((Field("id", Integer()),))
 

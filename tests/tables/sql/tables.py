@@ -8,8 +8,8 @@ from typing import Any
 from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Keep, TableDeclaration
 from singerlake.tables.declaration.streams import Declared, resolve
-from singerlake.tables.run.many_tables import run_tables
-from singerlake.tables.run.results import TableResult
+from singerlake.tables.project import run_tables
+from singerlake.tables.run.one_table import TableResult
 from tests.lakes import build_stream
 from tests.tables.sql.engine import Ids
 

@@ -8,7 +8,7 @@ import pytest
 
 from singerlake.lake import Lake
 from singerlake.tables.maintain.collect import collect_table
-from singerlake.tables.sql.plan import SqlPlan
+from singerlake.tables.run.plan import SqlPlan
 from tests.everywhere.erasing import erase
 from tests.tables.sql.engine import Ids
 from tests.tables.sql.tables import ids, made_by, more, run, source

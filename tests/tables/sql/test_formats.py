@@ -16,11 +16,11 @@ from singerlake.tables.declaration.streams import Resolved
 from singerlake.tables.maintain.collect import collect_table
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.verify import verify_files, verify_log
+from singerlake.tables.project import run_tables
 from singerlake.tables.read import LakeTable
-from singerlake.tables.run.many_tables import run_tables
-from singerlake.tables.sql.rows import WriteRows
+from singerlake.tables.sql.write import WriteRows
 from singerlake.tables.state.commit import load
-from singerlake.tables.tasks.write_file import Place
+from singerlake.tables.tasks.files import FileSpec
 from tests.fakes import FakeClock
 from tests.lakes import build_stream
 from tests.storage.memory import MemoryStorage, Step
@@ -144,7 +144,7 @@ FAR: dict[str, tuple[Any, pa.DataType, list[Any], Any]] = {
 def test_times_that_no_table_can_have_are_refused_before_they_are_written(kind: str) -> None:
     column, arrow, fine, far = FAR[kind]
     lake: Lake = memory_lake()
-    place = Place("t", 1, Format.PARQUET, (), 10, of_records=False)
+    place = FileSpec("t", 1, Format.PARQUET, (), 10, of_records=False)
     task = WriteRows(place, "run", Struct((Field("v", column),)), (), ())
 
     def batch(values: list[Any]) -> pa.RecordBatch:

@@ -15,13 +15,12 @@ from singerlake.cli.commands.project.report import Report, table_json
 from singerlake.conditions import condition_of
 from singerlake.errors import CheckFailedError, UnknownOutcomeError
 from singerlake.lake import Lake
-from singerlake.tables.declaration.model import Action, Check, Format, Keep, TableDeclaration
-from singerlake.tables.declaration.transforms import partition_of
+from singerlake.tables.declaration.model import Action, Check, Format, Keep, TableDeclaration, partition_of
 from singerlake.tables.maintain.collect import collect_table
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.verify import verify_files, verify_log
-from singerlake.tables.run.many_tables import plan_tables
-from singerlake.tables.sql.grown import is_continued, new_rows
+from singerlake.tables.project import plan_tables
+from singerlake.tables.run.plan import is_continued, new_rows
 from singerlake.tables.state.commit import commit, load
 from singerlake.tables.state.keys import state_key
 from singerlake.tables.state.model import TableState
@@ -251,7 +250,7 @@ def test_one_statement_continues_behind_another(lake: Lake, engine: Ids) -> None
 
 
 def test_of_many_runs_one_makes_all_rows(lake: Lake, engine: Ids, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singerlake.tables.sql.grown.CONTINUED_RUNS", 3)
+    monkeypatch.setattr("singerlake.tables.run.plan.CONTINUED_RUNS", 3)
     given = []
     for _ in range(6):
         run(lake, engine, source(), LAST)

@@ -11,14 +11,13 @@ from singerlake.arrow.schema.columns import Array, Column, Field, Integer, Struc
 from singerlake.conditions import condition_of
 from singerlake.errors import CheckFailedError, SettingError, UnknownNameError
 from singerlake.lake import Lake
-from singerlake.tables.declaration.model import Action, Check, Format, TableDeclaration
-from singerlake.tables.declaration.transforms import partition_of
+from singerlake.tables.declaration.model import Action, Check, Format, TableDeclaration, partition_of
 from singerlake.tables.maintain.collect import collect_table
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.status import standing_of
 from singerlake.tables.maintain.verify import verify_files
-from singerlake.tables.run.many_tables import plan_tables, run_tables
-from singerlake.tables.run.results import TableResult
+from singerlake.tables.project import plan_tables, run_tables
+from singerlake.tables.run.one_table import TableResult
 from singerlake.tables.state.commit import load
 from tests.tables.sql.engine import Ids
 from tests.tables.sql.tables import ids, made_by, more, resolved, run, source
@@ -198,7 +197,7 @@ def test_names_of_columns_that_no_table_can_have_are_refused(lake: Lake, engine:
     columns, message = COLUMNS[kind]
     engine.columns = Struct(tuple(Field(name, column) for name, column in columns.items()))
     places = {"": ("projections.yml", 2), "sql": ("projections.yml", 3)}
-    error = run(lake, engine, source(), made_by("last", "base", places=places))["last"].error
+    error = run(lake, engine, source(), made_by("last", "base", written_at=places))["last"].error
     assert isinstance(error, SettingError)
     assert message in error.message
     assert error.context["line"] == 3
@@ -216,7 +215,7 @@ USES = {
 def test_what_is_declared_has_to_suit_the_columns(lake: Lake, engine: Ids, kind: str) -> None:
     declared, message = USES[kind]
     places = {"": ("projections.yml", 2), next(iter(declared)): ("projections.yml", 5)}
-    error = run(lake, engine, source(), made_by("last", "base", places=places, **declared))["last"].error
+    error = run(lake, engine, source(), made_by("last", "base", written_at=places, **declared))["last"].error
     assert message in str(error)
     assert error is not None
     assert error.context["line"] == 5
@@ -224,7 +223,7 @@ def test_what_is_declared_has_to_suit_the_columns(lake: Lake, engine: Ids, kind:
 
 def test_a_table_that_is_not_there_is_named_with_those_that_are(lake: Lake, engine: Ids) -> None:
     places = {"": ("projections.yml", 2), "sql": ("projections.yml", 3)}
-    results = run(lake, engine, source(), made_by("last", "bas", places=places), made_by("fine", "base"))
+    results = run(lake, engine, source(), made_by("last", "bas", written_at=places), made_by("fine", "base"))
     assert "reads `bas`, which is not a table of this lake; did you mean 'base'?" in str(results["last"].error)
     assert results["last"].error.context["line"] == 3  # type: ignore[union-attr]
     assert results["fine"].status == "made"

@@ -11,8 +11,8 @@ from singerlake.storage.port import Refused, Stored, Written
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.streams import everything, resolve
 from singerlake.tables.maintain.drop import plan_drop
+from singerlake.tables.project import run_tables
 from singerlake.tables.read import LakeTable
-from singerlake.tables.run.many_tables import run_tables
 from singerlake.tables.state.commit import published
 from tests.fakes import FakeClock, counting_ids
 from tests.lakes import build_stream

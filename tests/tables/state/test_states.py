@@ -13,7 +13,7 @@ from singerlake.tables.maintain.collect import plan_collection
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.read import LakeTable
 from singerlake.tables.run.plan import PARTITION
-from singerlake.tables.state.commit import Found, commit, load
+from singerlake.tables.state.commit import StoredState, commit, load
 from singerlake.tables.state.keys import PUBLISHED, state_key
 from tests.fakes import START
 from tests.tables.cases import Batch
@@ -183,4 +183,4 @@ def test_a_run_publishes_no_state_that_nobody_could_read() -> None:
     wrong = replace(found.state, id="1" * 16, number=found.state.number + 1, sources=())
     with pytest.raises(SingerlakeError):
         commit(lake.storage, found, wrong)
-    assert load(lake.storage, TABLE) == Found(found.state, found.etag)
+    assert load(lake.storage, TABLE) == StoredState(found.state, found.etag)

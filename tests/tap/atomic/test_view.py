@@ -14,7 +14,7 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stream import LakeStream
-from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.drop import drop_stream
 from tap_singerlake.extent import Extent, extents_of
 from tap_singerlake.settings import Commits
 from tests.atomic.lakes import SCHEMA, commit_together, decide_against, decide_on, numbers

@@ -12,8 +12,8 @@ from singerlake.errors import ExpiredMessagesError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.expire.expire_stream import Cut, expire_messages
 from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.gc.expire import Cut, expire_messages
 from tap_singerlake.replay import MessageBlock, Reader
 from tests.lakes import build_stream
 from tests.tap.runs import V1, V2, replay

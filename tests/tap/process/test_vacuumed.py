@@ -12,7 +12,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.vacuum.apply import vacuum_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
 from tap_singerlake.replay import MessageBlock, Reader
 from tests.lakes import build_stream
 from tests.tap.runs import V1, V2, replay

@@ -28,7 +28,7 @@ from singerlake.format.state.features import features_of
 from singerlake.lake import Lake
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.upkeep.verify.verify import verify_metadata
+from singerlake.upkeep.verify import verify_metadata
 from target_singerlake.files import publishing
 from target_singerlake.target import TargetSingerlake
 from tests.processes.killed import Killed

@@ -14,7 +14,7 @@ from singerlake.errors import InvalidMessageError, SettingError
 from singerlake.format.state.features import features_of
 from singerlake.lake import Lake
 from singerlake.stores.dynamodb import store as dynamodb
-from singerlake.upkeep.verify.verify import verify_metadata
+from singerlake.upkeep.verify import verify_metadata
 from tests.processes.killed import Killed
 from tests.target.support import TAP, config, environment, ingest, manifest, records, schema, state, text
 

@@ -16,7 +16,7 @@ from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.postgres.schema import create_schema
-from singerlake.upkeep.verify.verify import verify_metadata
+from singerlake.upkeep.verify import verify_metadata
 from tests.servers.dynamodb import DynamoServer
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.stores.postgres.place import session

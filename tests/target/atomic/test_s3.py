@@ -13,7 +13,7 @@ import pytest
 from singerlake.clock import random_id
 from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.upkeep.verify.verify import verify_metadata
+from singerlake.upkeep.verify import verify_metadata
 from tests.processes.killed import Killed
 from tests.processes.plugins import Plugin
 from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy, http_fault_proxy

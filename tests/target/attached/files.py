@@ -13,7 +13,7 @@ from singerlake.format import layout
 from singerlake.format.extra_fields import member_extra
 from singerlake.format.state.attached import Attached
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.target.support import TAP, manifest, schema
 
 SCHEMA = {"type": "object", "properties": {"id": {}, "photo": {}, "user": {}, "photos": {}, "scan": {}}}

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from singerlake.attached.fetch import Fetched
-from singerlake.attached.keep import Kept
+from singerlake.attached.keep import Fetched, Kept
 from singerlake.attached.property_path import parse_path
-from singerlake.attached.sources.allowed import Allowed
+from singerlake.attached.sources.locations import Allowed
 from singerlake.attached.sources.source import Deadline
 from singerlake.clock import SystemClock
 from singerlake.errors import SettingError, StorageFullError, UnreadableSourceError

@@ -30,7 +30,7 @@ from singerlake.format.state.files.data_file import NewFile
 from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from target_singerlake.files import growing as files
 from tests.faults.support.haste import hasten
 from tests.processes.killed import Killed

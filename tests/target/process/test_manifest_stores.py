@@ -13,7 +13,7 @@ from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.stores.publish import publish_manifest, published
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.faults.support.haste import hasten
 from tests.stores.stores import KINDS
 from tests.target.support import TAP, WIDER, ingest, kept_ids, manifest, record, records, run, schema, state

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.target.support import TAP, command, environment, kept_ids, manifest, records, schema, text
 
 WRITERS = 8

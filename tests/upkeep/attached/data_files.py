@@ -18,11 +18,11 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.singer_file import compress_member
 from singerlake.storage.port import Part
-from singerlake.upkeep.erase.matcher_cache import Ready
+from singerlake.upkeep.erase.match import Ready
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles, Rewritten
-from singerlake.upkeep.scan.scan import ScanResult, scan
+from singerlake.upkeep.result import Finding
+from singerlake.upkeep.scan import ScanResult, scan
 from singerlake.upkeep.vacuum.join import checked, join, read_head
-from singerlake.upkeep.verify.findings import Finding
 from tests.fakes import START
 from tests.storage.memory import MemoryStorage
 from tests.upkeep.shelf import PREFIX, SCHEMA, STREAM, file_id, header, record, schema_line

@@ -4,12 +4,13 @@ bytes are their names."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from singerlake.format import layout
 from singerlake.format.state.attached_objects import objects_in
 from singerlake.format.state.features import features_of
 from singerlake.format.state.model import Manifest
-from singerlake.upkeep.verify.verify import Verified, VerifyOptions, verify_stream
+from singerlake.upkeep.verify import Verified, verify_stream
 from tests.attached.lakes import attach, sha256
 from tests.lakes import record_line
 from tests.stores.stores import Place
@@ -89,8 +90,8 @@ def retired(place: Place) -> dict[str, str]:
     }
 
 
-def verified(place: Place, options: VerifyOptions | None = None) -> Verified:
-    return verify_stream(place.storage, "t", "s", place.state, options or VerifyOptions())
+def verified(place: Place, **options: Any) -> Verified:
+    return verify_stream(place.storage, "t", "s", place.state, **options)
 
 
 def check(place: Place, photos: Sequence[Photos], *gone: int) -> None:

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from singerlake.format.state.features import features_of
-from singerlake.upkeep.drop_stream import delete_now
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.drop import delete_now
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place
 from tests.upkeep.attached.photos import add, begun, check, digest, key, retired, stored, told, whole
 from tests.upkeep.erase.erasing import erase

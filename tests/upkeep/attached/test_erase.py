@@ -10,12 +10,12 @@ import pytest
 from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state.attached_objects import objects_in
-from singerlake.upkeep.drop_stream import drop_stream
-from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
-from singerlake.upkeep.erase.of_run import OfRun
-from singerlake.upkeep.erase.traces import find_traces
+from singerlake.upkeep.drop import drop_stream
+from singerlake.upkeep.erase.erase import Erased, erase_messages
+from singerlake.upkeep.erase.find import find_traces
+from singerlake.upkeep.erase.match import OfRun
 from singerlake.upkeep.gc.apply import Collected, collect_now
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.work.engine import Threads
 from tests.attached import lakes
 from tests.attached.lakes import attach

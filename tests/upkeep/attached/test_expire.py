@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from singerlake.format.state.attached_objects import objects_in
-from singerlake.upkeep.expire.expire_stream import Expired
 from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.gc.expire import Expired
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place
 from tests.upkeep.attached.photos import THREE, add, begun, check, digest, key, retired, stored
 from tests.upkeep.expire.expiring import expire

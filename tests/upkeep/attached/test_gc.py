@@ -11,7 +11,7 @@ import pytest
 from singerlake.errors import StorageUnavailableError
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import CollectFiles, Rebase
-from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.drop import drop_stream
 from singerlake.upkeep.gc.apply import collect_now
 from tests.storage.memory import MemoryStorage, Step
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place

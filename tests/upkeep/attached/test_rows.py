@@ -15,9 +15,9 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.attached_objects import rows_in_a_row
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import compress_member
+from singerlake.upkeep.checks import check_file
+from singerlake.upkeep.result import Finding
 from singerlake.upkeep.vacuum.join import read_head
-from singerlake.upkeep.verify.check_file import check_file
-from singerlake.upkeep.verify.findings import Finding
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage
 from tests.upkeep.attached.data_files import (

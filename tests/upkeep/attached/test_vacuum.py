@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from singerlake.upkeep.drop_stream import drop_stream
+from singerlake.upkeep.drop import drop_stream
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place
 from tests.upkeep.attached.photos import THREE, add, begun, check, retired, stored
 from tests.upkeep.erase.erasing import erase

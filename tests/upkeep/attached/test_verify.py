@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from singerlake.format.exact_json import encode
 from singerlake.format.state.transactions import Rebase
-from singerlake.upkeep.verify.check_attached import AttachedTask, attached_objects
-from singerlake.upkeep.verify.journal import open_journal
-from singerlake.upkeep.verify.sample import Sample
-from singerlake.upkeep.verify.verify import VerifyOptions
+from singerlake.upkeep.checks import AttachedTask, attached_objects
+from singerlake.upkeep.verify import Sample, open_journal
 from tests.storage.memory import Step
 from tests.stores.stores import KINDS, Place, make_place
 from tests.upkeep.attached.photos import add, begun, digest, key, verified
@@ -28,8 +27,8 @@ def place(request: pytest.FixtureRequest) -> Place:
     return make_place(request.param, request)
 
 
-def found(place: Place, options: VerifyOptions | None = None) -> dict[tuple[str, str], str]:
-    return {(each.kind, each.key): each.message for each in verified(place, options).findings}
+def found(place: Place, **options: Any) -> dict[tuple[str, str], str]:
+    return {(each.kind, each.key): each.message for each in verified(place, **options).findings}
 
 
 def test_a_sound_stream_counts_each_object_once(place: Place) -> None:
@@ -83,16 +82,15 @@ def test_of_a_sample_only_presence_and_size_of_the_others_are_checked(place: Pla
     other = next(name for name in "abcd" if digest(name) not in own)
     mine = next(name for name in "abcd" if digest(name) in own)
     place.storage.put(key(other), b"x")
-    options = VerifyOptions(sample=sample)
-    assert found(place, options) == {}
+    assert found(place, sample=sample) == {}
     place.storage.put(key(mine), b"x")
-    assert set(found(place, options)) == {("differs", key(mine))}
+    assert set(found(place, sample=sample)) == {("differs", key(mine))}
     place.storage.put(key(other), b"xx")
-    assert set(found(place, options)) == {("differs", key(mine)), ("differs", key(other))}
+    assert set(found(place, sample=sample)) == {("differs", key(mine)), ("differs", key(other))}
     place.storage.delete(key(other))
     place.storage.delete(key(mine))
-    assert set(found(place, options)) == {("missing", key(mine)), ("missing", key(other))}
-    done = verified(place, options)
+    assert set(found(place, sample=sample)) == {("missing", key(mine)), ("missing", key(other))}
+    done = verified(place, sample=sample)
     assert (done.attached.files, done.files) == (4, 3)
 
 
@@ -103,7 +101,7 @@ def test_what_a_journal_knows_is_not_read_again(place: Place, tmp_path: Path) ->
         read: list[str] = []
         place.storage.hook = lambda step: read.append(step.key) if is_read(step) else None
         with open_journal(tmp_path / "journal", "lake") as journal:
-            told = found(place, VerifyOptions(journal=journal))
+            told = found(place, journal=journal)
         place.storage.hook = lambda _: None
         return told, read
 
@@ -168,7 +166,7 @@ def test_a_source_that_is_no_unicode_stops_no_journal(place: Place, tmp_path: Pa
     place.committed(base, Rebase(manifest=msgspec.structs.replace(before, files=wrong)))
     assert b"\\ud800" in encode(place.state())
     with open_journal(tmp_path / "journal", "lake") as journal:
-        assert [kind for kind, _ in found(place, VerifyOptions(journal=journal))] == ["differs"]
+        assert [kind for kind, _ in found(place, journal=journal)] == ["differs"]
 
 
 def test_the_task_can_travel() -> None:

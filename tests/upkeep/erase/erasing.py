@@ -17,8 +17,8 @@ from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.features import features_of
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
-from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.erase.erase import Erased, erase_messages
+from singerlake.upkeep.verify import verify_stream
 from singerlake.work.engine import Threads
 from tests.stores.stores import Place, make_place
 from tests.upkeep.migrate.moving import at

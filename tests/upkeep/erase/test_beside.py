@@ -11,7 +11,7 @@ from singerlake.errors import UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.transactions import RetireFiles
-from singerlake.upkeep.erase.erase_stream import Erased
+from singerlake.upkeep.erase.erase import Erased
 from singerlake.upkeep.gc.apply import collect_now
 from tests.storage.memory import Step
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place

@@ -19,7 +19,7 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.format import layout
-from singerlake.upkeep.erase import erase_stream
+from singerlake.upkeep.erase import erase as erasing
 from singerlake.upkeep.gc.apply import collect_now
 from tests.storage.memory import Step
 from tests.stores.stores import ON_THE_LAKE, Place
@@ -180,7 +180,7 @@ def test_a_full_disk_is_told_with_what_to_do_and_nothing_is_changed(
 @pytest.mark.parametrize("kind", ON_THE_LAKE)
 def test_an_erasure_that_always_comes_second_gives_up(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, text = joined(kind)
-    monkeypatch.setattr(erase_stream, "_ROUNDS", 3)
+    monkeypatch.setattr(erasing, "_ROUNDS", 3)
     others = iter((8, 10, 11))
     busy = False
 

@@ -11,9 +11,7 @@ import pytest
 
 from singerlake.conditions import Condition, Reading, parse_condition
 from singerlake.upkeep.erase.find import FindMessages
-from singerlake.upkeep.erase.match import RecordMatcher
-from singerlake.upkeep.erase.matcher_cache import Ready
-from singerlake.upkeep.erase.of_run import OfRun
+from singerlake.upkeep.erase.match import OfRun, Ready, RecordMatcher
 
 
 def lines(*records: Any) -> bytes:

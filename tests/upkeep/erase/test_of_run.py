@@ -8,8 +8,7 @@ from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
 from singerlake.format.lines.holes import HOLE
 from singerlake.singer_file import compress_member
 from singerlake.upkeep.erase.find import FindMessages, Sought
-from singerlake.upkeep.erase.matcher_cache import Ready
-from singerlake.upkeep.erase.of_run import OfRun, RunMatcher
+from singerlake.upkeep.erase.match import OfRun, Ready, RunMatcher
 from singerlake.upkeep.erase.rewrite import RewriteFiles, Rewritten
 from tests.upkeep.erase.test_rewrite import AT, PREFIX, SCHEMA, kept, memory, rewritten, stored, text
 

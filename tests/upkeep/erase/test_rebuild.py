@@ -12,9 +12,9 @@ from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.features import features_of
 from singerlake.singer_file import compress_member
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.lakes import record_line
 from tests.stores.stores import Place
 from tests.upkeep.erase.erasing import check, erase, place_of, who_of, with_holes

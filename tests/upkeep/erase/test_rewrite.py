@@ -22,11 +22,11 @@ from singerlake.format.lines.holes import HOLE, around_holes
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import compress_member, inflate
 from singerlake.upkeep.erase import members, rewrite
-from singerlake.upkeep.erase.matcher_cache import Ready
+from singerlake.upkeep.erase.match import Ready
 from singerlake.upkeep.erase.rewrite import Rewrite, RewriteFiles, Rewritten
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.result import Finding
+from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.join import provenance_members
-from singerlake.upkeep.verify.findings import Finding
 from tests.fakes import FakeClock
 from tests.storage.memory import MemoryStorage
 

@@ -17,10 +17,10 @@ from singerlake.format.lines.holes import HOLE
 from singerlake.lake import Lake
 from singerlake.singer_file import MEMBER_BYTES, compress_member
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.erase_stream import Erased, erase_messages
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.upkeep.vacuum.apply import vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.erase.erase import Erased, erase_messages
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
+from singerlake.upkeep.vacuum.vacuum import vacuum_stream
+from singerlake.upkeep.verify import verify_stream
 from singerlake.work.processes import Processes
 from tests.lakes import build_stream, record_line
 from tests.servers.s3 import S3Server

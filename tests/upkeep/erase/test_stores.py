@@ -10,7 +10,7 @@ from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.features import features_of
 from singerlake.format.state.transactions import Close
-from singerlake.upkeep.erase.erase_stream import Erased
+from singerlake.upkeep.erase.erase import Erased
 from singerlake.upkeep.gc.apply import collect_now
 from tests.lakes import activate_version_line, build_stream, record_line
 from tests.stores.stores import KINDS, Place

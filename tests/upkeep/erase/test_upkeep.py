@@ -9,7 +9,7 @@ import pytest
 from singerlake.errors import ForeignManifestError, LostBookmarkError, StreamClosedError
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.features import features_of
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place
 from tests.upkeep.erase.erasing import (
     at_every_step,

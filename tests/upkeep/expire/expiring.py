@@ -7,8 +7,8 @@ import gzip
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest
 from singerlake.stores.segments.stored import read_manifest
-from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.gc.expire import Cut, Expired, expire_messages
+from singerlake.upkeep.verify import verify_stream
 from tests.stores.stores import Place
 from tests.upkeep.vacuum.test_stores import PREFIX
 

@@ -13,11 +13,11 @@ from singerlake.errors import SingerlakeError, TooManyConflictsError
 from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.features import features_of
 from singerlake.format.state.model import Manifest
-from singerlake.upkeep.drop_stream import drop_stream
-from singerlake.upkeep.expire import expire_stream
-from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
+from singerlake.upkeep.drop import drop_stream
+from singerlake.upkeep.gc import expire as expiring
 from singerlake.upkeep.gc.apply import collect_now
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.gc.expire import Cut, Expired, expire_messages
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.format.state.test_fold import add as files_of
 from tests.format.state.test_fold import new_file
 from tests.storage.memory import Step
@@ -262,7 +262,7 @@ def test_an_offset_of_the_lineage_before_expires_nothing_of_the_next(
     begun(place, 3)
     days(place, 20)
     cut = Cut(retention=Retention(older_than="10d"), now=place.clock.now())
-    real, states = expire_stream.commit_change, list[Manifest]()
+    real, states = expiring.commit_change, list[Manifest]()
 
     def meanwhile(*arguments: Any, **more: Any) -> Any:
         if not states:
@@ -270,7 +270,7 @@ def test_an_offset_of_the_lineage_before_expires_nothing_of_the_next(
             states.append(place.state())
         return real(*arguments, **more)
 
-    monkeypatch.setattr(expire_stream, "commit_change", meanwhile)
+    monkeypatch.setattr(expiring, "commit_change", meanwhile)
     done = expire_messages(place.context(), cut, dry_run=False)
     (state,) = states
     after = place.state()
@@ -298,13 +298,13 @@ def test_a_writer_that_came_first_makes_no_second_look_necessary(kind: str, requ
 def test_a_stream_that_never_stands_still_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place("log")
     begun(place, 3)
-    real = expire_stream.commit_change
+    real = expiring.commit_change
 
     def restless(*arguments: Any, **more: Any) -> Any:
         rebuilt(place)
         return real(*arguments, **more)
 
-    monkeypatch.setattr(expire_stream, "commit_change", restless)
+    monkeypatch.setattr(expiring, "commit_change", restless)
     with pytest.raises(TooManyConflictsError, match="kept being changed; nothing expired"):
         expire(place, 8)
     assert place.state().floor == 0

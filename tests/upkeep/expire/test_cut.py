@@ -11,8 +11,8 @@ from singerlake.clock import timestamp
 from singerlake.errors import SettingError
 from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.model import Manifest
-from singerlake.upkeep.expire.expire_stream import Cut, cut_offset, plan_expiry
-from singerlake.upkeep.file_count import Tally
+from singerlake.upkeep.gc.expire import Cut, cut_offset, plan_expiry
+from singerlake.upkeep.result import Tally
 from tests.format.state.test_expire import expire
 from tests.format.state.test_fold import add, born, done, new_file
 

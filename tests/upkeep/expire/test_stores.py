@@ -13,10 +13,10 @@ from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.features import features_of
 from singerlake.format.state.selection import first_offset, offset_left
 from singerlake.format.state.transactions import Close
-from singerlake.upkeep.drop_stream import drop_stream
-from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
+from singerlake.upkeep.drop import drop_stream
 from singerlake.upkeep.gc.apply import collect_now
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.gc.expire import Cut, Expired, expire_messages
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.stores.stores import KINDS, Place, make_place
 from tests.upkeep.expire.expiring import expire, messages, problems, published
 from tests.upkeep.gc.test_stores import collect, days, dump, is_there, orphan

@@ -16,9 +16,8 @@ from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Retired
 from singerlake.format.state.transactions import CollectFiles, RetireFiles, Transaction
 from singerlake.storage.port import Entry
-from singerlake.upkeep.file_count import Tally
-from singerlake.upkeep.gc.plan import CollectionPlan, make_plan
-from singerlake.upkeep.gc.replaced import Replaced
+from singerlake.upkeep.gc.plan import CollectionPlan, Replaced, make_plan
+from singerlake.upkeep.result import Tally
 from tests.format.state.test_fold import add, born, done, new_file
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.upkeep.gc.queued import collect_queued
+from singerlake.upkeep.gc.gc import collect_queued
 from tests.cli.commands.upkeep.test_vacuum import small_files
 from tests.cli.conftest import Run, root, run  # noqa: F401  fixtures
 from tests.stores.stores import Place

@@ -20,7 +20,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Close, Rebase
 from singerlake.singer_file import Spool, compress_member
 from singerlake.upkeep.gc.apply import Collected, collect_stream
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.fakes import START, FakeClock
 from tests.storage.memory import MemoryStorage, Step
 from tests.stores.stores import KINDS, Place, make_place

@@ -13,7 +13,7 @@ from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.root import TapNotes
 from singerlake.lake import Lake
-from singerlake.upkeep.rebuild.caches import rebuild_catalogue, rebuild_root
+from singerlake.upkeep.caches import rebuild_catalogue, rebuild_root
 from tests.fakes import FakeClock, counting_ids
 from tests.lakes import build_stream, record_line
 from tests.storage.memory import MemoryStorage, Step

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.upkeep.rebuild.exact_cover import Candidate, exact_cover
+from singerlake.upkeep.rebuild.choose import Candidate, exact_cover
 
 SOURCES = "abcdef"
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from singerlake.format.exact_json import encode
 from singerlake.format.state.model import StreamSchema
 from singerlake.upkeep.rebuild.choose import choose, distinct
-from singerlake.upkeep.rebuild.found_files import DistinctFiles, FoundFiles
-from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile, content_id
-from singerlake.upkeep.scan.lines import HOLES
+from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FoundFiles
+from singerlake.upkeep.scan import HOLES
+from singerlake.upkeep.scanned_file import FileFacts, ScannedFile, content_id
 from tests.upkeep.rebuild.sizes import keep_little
 
 SCHEMAS = [StreamSchema(schema={"n": n}) for n in range(2)]

@@ -14,13 +14,12 @@ from singerlake.format.state import fold
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, Retired
-from singerlake.upkeep.rebuild import listed_files
-from singerlake.upkeep.rebuild.found_files import FoundFiles
-from singerlake.upkeep.rebuild.listed_files import FormerFiles, Listing
+from singerlake.upkeep.rebuild import on_disk as lists
+from singerlake.upkeep.rebuild.on_disk import FormerFiles, FoundFiles, Listing
 from singerlake.upkeep.rebuild.rebuild import rebuilt
 from singerlake.upkeep.rebuild.repair import Repair, plan_anew, plan_repair
-from singerlake.upkeep.rebuild.scanned_file import ScannedFile
 from singerlake.upkeep.rebuild.survey import Survey
+from singerlake.upkeep.scanned_file import ScannedFile
 from tests.upkeep.rebuild.sizes import keep_little
 from tests.upkeep.rebuild.test_found_files import IDS, found, sets_of_files
 
@@ -107,8 +106,8 @@ def test_a_segment_in_which_nothing_changes_stays_as_it_is(monkeypatch: pytest.M
 
 
 def test_a_long_list_is_on_disk_and_read_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listed_files, "HELD", 3)
-    monkeypatch.setattr(listed_files, "SEGMENT", 2)
+    monkeypatch.setattr(lists, "HELD", 3)
+    monkeypatch.setattr(lists, "SEGMENT", 2)
     made = Listing()
     every = [listed(n, erased=int(n == 5)) for n in range(10)]
     for file in every:

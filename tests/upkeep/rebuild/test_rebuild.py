@@ -24,10 +24,10 @@ from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
 from singerlake.format.state.selection import schema_in_force, select
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.upkeep.progress import Progress
-from singerlake.upkeep.rebuild.scanned_file import content_id
-from singerlake.upkeep.rebuild.survey import data_files
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.context import data_files
+from singerlake.upkeep.result import Progress
+from singerlake.upkeep.scan import scan
+from singerlake.upkeep.scanned_file import content_id
 from singerlake.work.engine import Threads
 from singerlake.work.parallel import in_parallel
 from tests.fakes import START

@@ -19,9 +19,9 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, RetireFiles, Transaction
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.progress import Progress
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.result import Progress
 from tests.fakes import START
 from tests.storage.memory import MemoryStorage, Step
 from tests.upkeep.shelf import (
@@ -396,7 +396,7 @@ def test_who_looks_is_told_the_whole_before_anything_is_read(
     """Also where a listing has more entries than are held."""
     for number in range(3):
         shelf.original(number)
-    monkeypatch.setattr("singerlake.upkeep.rebuild.repair_stream._LISTED", held)
+    monkeypatch.setattr("singerlake.upkeep.rebuild.rebuild_lake._LISTED", held)
     told: list[int] = []
     store = LockfileStore(shelf.storage, TAP, STREAM)
     context = StreamContext(shelf.storage, TAP, STREAM, shelf.clock, shelf.ids, store)

@@ -10,9 +10,9 @@ import pytest
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.stores.segments.stored import named_in, read_manifest
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.stores.segments.sizes import few_files_make_segments  # noqa: F401
 from tests.stores.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place, make_place
 from tests.stores.test_any_writer import upload, writer

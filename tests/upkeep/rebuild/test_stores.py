@@ -14,8 +14,8 @@ from singerlake.format.state.model import Position
 from singerlake.format.state.transactions import Close, Transaction
 from singerlake.stores.commit import commit_once
 from singerlake.stores.port import Loaded
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.stores.stores import IN_A_DATABASE, KINDS, Place, make_place
 from tests.stores.test_any_writer import upload, writer
 

@@ -16,11 +16,10 @@ from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state import fold
 from singerlake.storage.port import Entry
 from singerlake.stores.lockfile import LockfileStore
-from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.upkeep.rebuild.survey import Survey, data_files, survey
-from singerlake.upkeep.rebuild.survey_journal import open_survey_journal
-from singerlake.upkeep.verify.journal import open_journal
+from singerlake.upkeep.context import StreamContext, data_files
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.survey import Survey, open_survey_journal, survey
+from singerlake.upkeep.verify import open_journal
 from tests.fakes import START
 from tests.storage.memory import Step
 from tests.upkeep.reads import Told

@@ -12,8 +12,8 @@ from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.stores.atomic.commit_run import AtomicRun
 from singerlake.upkeep.context import StreamContext
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.target.support import TAP, ingest, kept_ids, records, schema, state
 
 ATOMIC = {"atomic_run": True, "manifest_store": "log"}
@@ -94,6 +94,6 @@ def test_a_decision_that_cannot_be_read_ends_the_rebuild(root: Path) -> None:
 def test_a_lake_without_atomic_runs_asks_for_no_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(tmp_path, [schema(), *records(0)], manifest_store="log")
     lose_the_state(tmp_path)
-    monkeypatch.setattr("singerlake.upkeep.rebuild.uncommitted.Decisions", None)
+    monkeypatch.setattr("singerlake.upkeep.rebuild.rebuild.Decisions", None)
     rebuild(tmp_path)
     assert kept_ids(tmp_path) == [0]

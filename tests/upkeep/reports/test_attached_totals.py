@@ -6,7 +6,7 @@ import msgspec
 
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.upkeep.reports.attached_totals import AttachedTotals, Kind, attached_totals
+from singerlake.upkeep.reports.census import AttachedTotals, Kind, attached_totals
 from tests.format.state.test_fold import new_file
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64

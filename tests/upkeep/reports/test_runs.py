@@ -12,7 +12,7 @@ from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lock_file import LockBody
 from singerlake.upkeep.lock_files import LockFile
-from singerlake.upkeep.reports.runs import SILENT, STALE, Tracked, last_signs, track
+from singerlake.upkeep.reports.status import SILENT, STALE, Tracked, last_signs, track
 from tests.fakes import START
 
 NOW = START + timedelta(days=1)

@@ -9,8 +9,8 @@ from singerlake.attached.members import attached_members
 from singerlake.format.extra_fields import Provenance, empty_member
 from singerlake.singer_file import compress_member
 from singerlake.storage.port import Entry
-from singerlake.upkeep.rebuild.scanned_file import identify
-from singerlake.upkeep.rebuild.survey_journal import open_survey_journal
+from singerlake.upkeep.rebuild.survey import open_survey_journal
+from singerlake.upkeep.scanned_file import identify
 from singerlake.upkeep.vacuum.join import provenance_members
 from tests.fakes import START
 from tests.upkeep.attached.data_files import body_of, lines_member, row, rows_member, scanned

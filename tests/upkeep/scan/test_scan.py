@@ -20,7 +20,7 @@ from singerlake.format.extra_fields import FileHeader, member_extra
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.singer_file import Spool, compress_member, read_blocks
-from singerlake.upkeep.scan.scan import CUT, ScanResult, scan
+from singerlake.upkeep.scan import CUT, ScanResult, scan
 from tests.upkeep.shelf import (
     SCHEMA,
     file_bytes,

@@ -12,9 +12,10 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.singer_file import compress_member
 from singerlake.storage.local.storage import LocalStorage
-from singerlake.upkeep.rebuild.survey import SurveyTask, data_files, survey
-from singerlake.upkeep.scan.small_files import SMALL_BYTES, small_bodies
-from singerlake.upkeep.verify.check_file import VerifyTask, check_file
+from singerlake.upkeep.checks import VerifyTask, check_file
+from singerlake.upkeep.context import data_files
+from singerlake.upkeep.rebuild.survey import SurveyTask, survey
+from singerlake.upkeep.scan import SMALL_BYTES, small_bodies
 from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage
 from tests.upkeep.shelf import (

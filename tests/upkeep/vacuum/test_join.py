@@ -21,11 +21,11 @@ from singerlake.format.lines.times import known_span
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.singer_file import compress_member
 from singerlake.storage.port import Part
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.join import (
     Differs,
     FileHead,
-    Join,
+    JoinedFile,
     alike,
     checked,
     join,
@@ -69,7 +69,9 @@ def original(number: int, messages: int = 3, schema: bytes | None = None) -> byt
     return file_bytes([half[:1], half[1:]], extra=header(number), schema=schema)
 
 
-def made_of(*bodies: bytes, numbers: tuple[int, ...] = (), id: str = "new", **times: object) -> tuple[Join, bytes]:
+def made_of(
+    *bodies: bytes, numbers: tuple[int, ...] = (), id: str = "new", **times: object
+) -> tuple[JoinedFile, bytes]:
     """The join of some files, and the bytes that it comes to."""
     offset, heads = 7, []
     for number, body in zip(numbers or range(1, len(bodies) + 1), bodies, strict=True):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.upkeep.file_count import Tally
+from singerlake.upkeep.result import Tally
 from singerlake.upkeep.vacuum import plan as vacuum_plan
 from singerlake.upkeep.vacuum.plan import VacuumPlan, make_plan
 
@@ -39,7 +39,7 @@ def files(*sizes: int, versions: str = "") -> list[DataFile]:
 
 
 def joined(plan: VacuumPlan) -> list[list[int]]:
-    return [[each.bytes for each in run] for run in plan.runs]
+    return [[each.bytes for each in group] for group in plan.groups]
 
 
 def after(listed: Sequence[DataFile], plan: VacuumPlan, extra: int) -> list[DataFile]:
@@ -52,9 +52,9 @@ def after(listed: Sequence[DataFile], plan: VacuumPlan, extra: int) -> list[Data
                 "messages": sum(each.messages for each in run),
             }
         )
-        for run in map(tuple, plan.runs)
+        for run in map(tuple, plan.groups)
     }
-    gone = {each.id for run in plan.runs for each in run}
+    gone = {each.id for group in plan.groups for each in group}
     return [new.get(each.id, each) for each in listed if each.id in new or each.id not in gone]
 
 
@@ -68,17 +68,17 @@ def test_every_file_is_in_one_run_or_one_tally(listed: list[DataFile]) -> None:
     plan = make_plan(listed, TARGET)
     total = plan.joined + plan.large + plan.between + plan.others
     assert total == Tally(len(listed), sum(each.bytes for each in listed))
-    places = [listed.index(each) for run in plan.runs for each in run]
+    places = [listed.index(each) for group in plan.groups for each in group]
     assert places == sorted(set(places))
 
 
 @given(LISTED)
 def test_a_run_is_of_small_neighbours_of_one_version_up_to_the_target(listed: list[DataFile]) -> None:
-    for run in make_plan(listed, TARGET).runs:
-        sizes = [each.bytes for each in run]
-        assert len(run) >= 2
-        assert len({each.version for each in run}) == 1
-        assert all(before.end == following.offset for before, following in pairwise(run))
+    for group in make_plan(listed, TARGET).groups:
+        sizes = [each.bytes for each in group]
+        assert len(group) >= 2
+        assert len({each.version for each in group}) == 1
+        assert all(before.end == following.offset for before, following in pairwise(group))
         assert sum(sizes) <= TARGET
         assert max(sizes) < TARGET / 2
         assert 3 * max(sizes) <= 2 * sum(sizes)
@@ -88,11 +88,11 @@ def test_a_run_is_of_small_neighbours_of_one_version_up_to_the_target(listed: li
 def test_carrying_a_plan_out_comes_to_an_end(listed: list[DataFile], extra: int) -> None:
     for _ in range(4):
         plan = make_plan(listed, TARGET)
-        if not plan.runs:
+        if not plan.groups:
             return
         before, listed = len(listed), after(listed, plan, extra)
         assert len(listed) < before
-    assert make_plan(listed, TARGET).runs == ()
+    assert make_plan(listed, TARGET).groups == ()
 
 
 @given(st.lists(st.integers(1, TARGET // 2 - 1), min_size=2, max_size=200))
@@ -123,17 +123,17 @@ def test_a_large_file_is_left_alone_and_parts_its_neighbours() -> None:
 
 def test_versions_that_alternate_leave_nothing_to_join_and_the_plan_says_so() -> None:
     plan = make_plan(files(10, 20, 30, 40, versions="abab"), TARGET)
-    assert (plan.runs, plan.between) == ((), Tally(4, 100))
+    assert (plan.groups, plan.between) == ((), Tally(4, 100))
 
 
 @given(sizes=st.lists(st.integers(1, 600), max_size=40), room=st.integers(0, 45))
 def test_what_is_left_for_later_is_what_there_is_no_room_for(sizes: list[int], room: int) -> None:
     whole = make_plan(files(*sizes), TARGET)
     plan = whole.within(room)
-    assert plan.runs == whole.runs[: len(plan.runs)]
+    assert plan.groups == whole.groups[: len(plan.groups)]
     assert plan.joined.files <= room
     assert plan.joined + plan.later == whole.joined
-    assert len(plan.runs) == len(whole.runs) or plan.joined.files + len(whole.runs[len(plan.runs)]) > room
+    assert len(plan.groups) == len(whole.groups) or plan.joined.files + len(whole.groups[len(plan.groups)]) > room
 
 
 def test_a_single_small_file_of_the_only_version_is_not_between_others() -> None:
@@ -153,7 +153,7 @@ def test_no_more_than_so_many_files_go_into_one(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_is_not_contiguous_is_not_joined() -> None:
     listed = [file(0, 10), file(1, 10), file(2, 10, offset=9), file(3, 10, offset=11)]
-    assert [len(run) for run in make_plan(listed, TARGET).runs] == [2, 2]
+    assert [len(run) for run in make_plan(listed, TARGET).groups] == [2, 2]
 
 
 def test_an_empty_stream_has_an_empty_plan() -> None:

@@ -11,8 +11,8 @@ import pytest
 from singerlake.errors import StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.vacuum.apply import Vacuumed, vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.vacuum.vacuum import Vacuumed, vacuum_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.lakes import build_stream, record_line
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.upkeep.shelf import SCHEMA

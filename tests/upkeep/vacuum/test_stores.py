@@ -15,9 +15,9 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Close, RetireFiles
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.defaults import TARGET_BYTES
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.upkeep.vacuum.apply import Vacuumed, vacuum_stream
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
+from singerlake.upkeep.vacuum.vacuum import Vacuumed, vacuum_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.lakes import build_stream
 from tests.storage.memory import Step
 from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place
@@ -97,7 +97,7 @@ def test_it_is_done_once_and_then_there_is_nothing_to_do(place: Place) -> None:
     begun(place)
     vacuum(place)
     before = place.state()
-    assert vacuum(place).plan.runs == ()
+    assert vacuum(place).plan.groups == ()
     assert place.state() == before
 
 
@@ -220,7 +220,7 @@ def test_what_others_are_known_to_have_replaced_is_not_made(place: Place) -> Non
     target = sum(file.bytes for file in before.files[:3]) + 5
     once(place, "compose", lambda: vacuum(place))
     second = vacuum(place, target_bytes=target)
-    assert (len(second.plan.runs), second.into.files, second.overtaken.files) == (2, 0, 6)
+    assert (len(second.plan.groups), second.into.files, second.overtaken.files) == (2, 0, 6)
     made = [layout.file_id_in(entry.key) or "" for entry in place.storage.list(PREFIX)]
     known = place.state()
     strays = [id for id in made if id and id not in known.by_id and id not in known.retired_by_id]
@@ -279,7 +279,7 @@ def test_versions_that_alternate_are_left(place: Place) -> None:
         add(place, 1, OTHER)
         add(place, 1)
     done = vacuum(place)
-    assert (done.plan.runs, done.plan.between.files) == ((), 5)
+    assert (done.plan.groups, done.plan.between.files) == ((), 5)
 
 
 def test_files_with_other_schema_messages_of_the_same_version_are_kept_apart(place: Place) -> None:
@@ -309,7 +309,7 @@ def test_a_stream_without_state_is_for_a_rebuild() -> None:
     place.storage.delete(layout.manifest_key("t", "s"))
     with pytest.raises(LostStateError, match="rebuild"):
         vacuum(place)
-    assert vacuum_stream(place.context("x"), target_bytes=1).plan.runs == ()
+    assert vacuum_stream(place.context("x"), target_bytes=1).plan.groups == ()
 
 
 @pytest.mark.parametrize("kind", ["lockfile", "merge"])

@@ -10,8 +10,7 @@ import pytest
 
 from singerlake.errors import SettingError, StorageUnavailableError
 from singerlake.lake import Lake
-from singerlake.upkeep.verify.journal import open_journal
-from singerlake.upkeep.verify.verify import Verified, VerifyOptions, verify_stream
+from singerlake.upkeep.verify import Verified, open_journal, verify_stream
 from tests.lakes import build_stream
 from tests.upkeep.reads import Told
 from tests.upkeep.shelf import SCHEMA
@@ -33,8 +32,7 @@ def journal(tmp_path: Path) -> Path:
 def verified(lake: Lake, path: Path, engine: Told | None = None) -> Verified:
     with open_journal(path, lake.storage.url) as noted:
         state = lake.stream("t", "s").state
-        options = VerifyOptions(journal=noted)
-        return verify_stream(lake.storage, "t", "s", state, options, engine=engine or Told(lake.storage))
+        return verify_stream(lake.storage, "t", "s", state, journal=noted, engine=engine or Told(lake.storage))
 
 
 def test_a_run_goes_on_where_the_one_before_was_interrupted(lake: Lake, journal: Path) -> None:

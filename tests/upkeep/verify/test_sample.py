@@ -6,7 +6,7 @@ import pytest
 
 from singerlake.errors import SettingError
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.upkeep.verify.sample import parse_sample
+from singerlake.upkeep.verify import parse_sample
 from tests.format.state.test_fold import data_file
 
 FILES = [data_file(f"f{number}", 10, number * 10) for number in range(200)]

@@ -14,8 +14,8 @@ from singerlake.format.decision import Decision
 from singerlake.lake import Lake
 from singerlake.stores.atomic.commit_run import LogCommit
 from singerlake.stores.atomic.decisions import Decisions
-from singerlake.upkeep.verify.findings import Finding
-from singerlake.upkeep.verify.verify import verify_metadata, verify_stream
+from singerlake.upkeep.result import Finding
+from singerlake.upkeep.verify import verify_metadata, verify_stream
 from tests.lakes import build_stream
 from tests.target.support import TAP, ingest, records, schema
 from tests.upkeep.shelf import OTHER, SCHEMA, file_bytes, header, kinds, numbered, record, schema_line

@@ -7,32 +7,75 @@ known with its place, and becomes what the mode says. Nothing is coerced.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.arrow.decode.as_written import captured
 from singerlake.arrow.decode.fast_path import PlainLines, Taken
-from singerlake.arrow.decode.rescue import rescued_text
-from singerlake.arrow.decode.rows import Rows
-from singerlake.arrow.decode.slow_path import Origin, SlowPath, value_error
-from singerlake.arrow.plan.request import MessageKinds, Mode, Request
+from singerlake.arrow.decode.rows import Rows, files_array
+from singerlake.arrow.decode.slow_path import Origin, SlowPath, captured, value_error
+from singerlake.arrow.plan.request import MessageKinds, Mode, Request, own_columns
 from singerlake.arrow.schema.columns import Field, Integer, Struct
-from singerlake.arrow.schema.known import KnownObject
-from singerlake.arrow.schema.own import ENVELOPE, FILE, FILES, OFFSET, RECORD, RESCUED, TYPE, VERSION, own_columns
+from singerlake.arrow.schema.own import ENVELOPE, FILE, FILES, OFFSET, RECORD, RESCUED, TYPE, VERSION
 from singerlake.arrow.values.arrays import build, integers_from, mend, misfits, transposed
-from singerlake.arrow.values.attached import files_array
+from singerlake.arrow.values.known import KnownObject
 from singerlake.arrow.values.typed import holds_raw, typed_decoder
 from singerlake.arrow.values.values import Lost, MisfitError, describe
 from singerlake.format.lines.messages import one_a_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def rescued_text(lost: Mapping[int, Iterable[Lost]], rows: int, arrow: pa.DataType) -> pa.Array:
+    """The column ``_rescued_data``: null where all of a record fitted."""
+    import pyarrow as pa
+
+    if not lost:
+        return pa.nulls(rows, arrow)
+    return pa.array([rescued_json(lost[row]) if row in lost else None for row in range(rows)], arrow)
+
+
+def rescued_json(lost: Iterable[Lost]) -> str:
+    """One JSON object of the record's shape, the values as they were written: ``{"address":{"zip":12}}``. In an
+    array the elements keep their places, up to the last one that is kept: ``{"items":[null,{"more":1}]}``."""
+    tree: dict[str | int, Any] = {}
+    for each in lost:
+        inner = tree
+        for key in each.keys[:-1]:
+            inner = inner.setdefault(key, {})
+            if not isinstance(inner, dict):
+                # All of what it lies in is kept already.
+                break
+        else:
+            inner[each.keys[-1]] = each.text
+    return _written(tree)
+
+
+def _written(tree: dict[str | int, Any]) -> str:
+    texts = {key: _written(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    if 0 in texts or not all(isinstance(key, str) for key in texts):
+        return "[" + ",".join(texts.get(position, "null") for position in range(1 + max(map(int, texts)))) + "]"
+    return "{" + ",".join(f"{_name(str(key))}:{text}" for key, text in texts.items()) + "}"
+
+
+@lru_cache(maxsize=4096)
+def _name(name: str) -> str:
+    """As JSON, without needless escapes; text that has no UTF-8 form is escaped."""
+    written = json.dumps(name, ensure_ascii=False)
+    try:
+        written.encode()
+    except UnicodeEncodeError:
+        return json.dumps(name)
+    return written
+
 
 _ROUNDED = re.compile(rb"[0-9][0-9.]{16}|[0-9][eE]-[0-9]{3}")
 """Finds every number that a float may hold another number for, and more: 17 digits, or so small that it may be 0."""
@@ -61,14 +104,14 @@ class BatchDecoder:
         self._known = known
         own = own_columns(request)
         self._record = Struct(tuple(field for field in columns.fields if own.get(field.name) is None))
-        places = {field.name: index for index, field in enumerate(self._record.fields)}
+        positions = {field.name: index for index, field in enumerate(self._record.fields)}
         self._plan = [
-            (each, places.get(each.name), type) for each, type in zip(columns.fields, schema.types, strict=True)
+            (each, positions.get(each.name), type) for each, type in zip(columns.fields, schema.types, strict=True)
         ]
         self._rescued = columns.fields.index(RESCUED) if own.get(RESCUED.name) and RESCUED in columns.fields else None
         beside = tuple(field for field in columns.fields if own.get(field.name) and field.name in (*ENVELOPE, RECORD))
         envelope = tuple(field.name for field in beside if field.name in ENVELOPE)
-        self._beside = {field.name: len(places) + index for index, field in enumerate(beside)}
+        self._beside = {field.name: len(positions) + index for index, field in enumerate(beside)}
         self._typed = typed_decoder(self._record, envelope)
         self._strict = typed_decoder(self._record, envelope, known) if known else None
         self._raw = holds_raw(self._record)
@@ -115,11 +158,11 @@ class BatchDecoder:
         if undeclared and self._mode is Mode.FAILFAST:
             return None
         arrays: list[pa.Array] = []
-        for index, (field, place, arrow) in enumerate(self._plan):
+        for index, (field, position, arrow) in enumerate(self._plan):
             if index == self._rescued:
                 arrays.append(pa.nulls(rows, arrow) if rest is None else rest.cast(arrow))
-            elif place is not None or field.name in self._beside:
-                held = self._beside[field.name] if place is None else place
+            elif position is not None or field.name in self._beside:
+                held = self._beside[field.name] if position is None else position
                 arrays.append(taken.arrays[held].slice(begin, rows))
             elif field.name == FILES:
                 arrays.append(files_array(offsets, origin.files, arrow))
@@ -161,19 +204,19 @@ class BatchDecoder:
 
         arrays: list[pa.Array] = []
         properties = transposed(rows.records, len(self._record.fields))
-        for index, (field, place, arrow) in enumerate(self._plan):
+        for index, (field, position, arrow) in enumerate(self._plan):
             if index == self._rescued:
                 # What was lost is known when all others are built.
                 arrays.append(None)
                 continue
-            if place is None and field.name == FILES:
+            if position is None and field.name == FILES:
                 arrays.append(files_array(rows.offsets, origin.files, arrow))
                 continue
-            values = self._own(field.name, rows, data, origin) if place is None else properties[place]
+            values = self._own(field.name, rows, data, origin) if position is None else properties[position]
             try:
                 arrays.append(build(values, field, arrow))
             except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-                if place is None and field.name == OFFSET:
+                if position is None and field.name == OFFSET:
                     misfit = MisfitError(field.name, describe(field.type), "a larger number")
                     raise value_error(
                         Lost((field.name,), str(rows.offsets[-1]), misfit), rows.offsets[-1], origin, hint=_BIGINT

@@ -25,9 +25,9 @@ from singerlake.arrow.schema.columns import (
     Text,
     Timestamp,
 )
-from singerlake.arrow.schema.known import Known, KnownArray, KnownObject
 from singerlake.arrow.schema.own import ENVELOPE, RECORD
 from singerlake.arrow.values.arrays import build, from_texts
+from singerlake.arrow.values.known import Known, KnownArray, KnownObject
 from singerlake.arrow.values.typed import is_plain_name, value_decoder
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class PlainLines:
             kinds = [read[name].kind if name in read else _PASSED_OVER for name in names]
             self._kinds = "".join([*kinds, *(column.kind for column in beside)])
             self._inside = (*(read[name].inside if name in read else None for name in names), *(None for _ in beside))
-        place = {name: index for index, name in enumerate(read)}
-        self._places = [*(place[name] for name in names if name in read), *range(len(read), len(types))]
+        position = {name: index for index, name in enumerate(read)}
+        self._positions = [*(position[name] for name in names if name in read), *range(len(read), len(types))]
         self._envelope = len(beside)
         self._pause = self._idle = 0
 
@@ -115,7 +115,7 @@ class PlainLines:
         rows, parts, rest = result
         arrays: list[pa.Array] = [None] * len(parts)
         try:
-            for index, part in zip(self._places, parts, strict=True):
+            for index, part in zip(self._positions, parts, strict=True):
                 arrays[index] = self._columns[index].array(rows, part)
         except (pa.ArrowException, msgspec.DecodeError, OverflowError, UnicodeEncodeError, RecursionError):
             return None

@@ -1,12 +1,17 @@
-"""The rows of a chunk of lines before they are arrays: which messages are records, where they lie, what they lost."""
+"""The rows of a chunk of lines before they are arrays: which messages are records, where they lie, what they lost, and
+which files are attached to them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singerlake.arrow.values.values import Lost
+from singerlake.format.state.attached import Attached
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(slots=True)
@@ -44,22 +49,22 @@ class Rows:
         records = [message.record for message in messages]
         if all(records):
             return cls(records, offsets[: len(records)], len(records), lost or {}, _messages=messages)
-        places, chosen, count = [], [], 0
-        for place, record in enumerate(records):
+        positions, chosen, count = [], [], 0
+        for position, record in enumerate(records):
             if record is False:
                 continue
             if record is not None or blank is not None:
-                places.append(place)
+                positions.append(position)
                 chosen.append(offsets[count])
             count += 1
-        row_of = {place: row for row, place in enumerate(places)}
+        row_of = {position: row for row, position in enumerate(positions)}
         return cls(
-            [blank if records[place] is None else records[place] for place in places],
+            [blank if records[position] is None else records[position] for position in positions],
             chosen,
             count,
-            {row_of[place]: each for place, each in (lost or {}).items()},
-            _messages=[messages[place] for place in places],
-            _lines=places,
+            {row_of[position]: each for position, each in (lost or {}).items()},
+            _messages=[messages[position] for position in positions],
+            _lines=positions,
         )
 
     def between(self, begin: int, end: int) -> Rows:
@@ -88,3 +93,40 @@ class Rows:
         if self._split is None:
             self._split = data.split(b"\n")
         return self._split[self._skipped + row if self._lines is None else self._lines[row]]
+
+
+Files: TypeAlias = Mapping[int, Sequence[Mapping[str, "str | int | None"]]]
+"""The values of the column by the offset of their record, of those that are not empty."""
+
+
+def files_by_offset(rows: Iterable[Attached], begin: int, folder: str) -> Files:
+    """The files that ``rows`` tell of, of a data file whose first message has the offset ``begin``. ``folder`` is the
+    URL or path of the stream's folder, with a slash at its end."""
+    found: dict[int, list[Mapping[str, str | int | None]]] = {}
+    for row in rows:
+        path = row.path()
+        found.setdefault(begin + row.message, []).append(
+            {
+                "property": _text(row.property),
+                "source": _text(row.source),
+                "sha256": row.sha256,
+                "bytes": row.bytes,
+                "media_type": _text(row.media_type),
+                "path": None if path is None else folder + path,
+            }
+        )
+    return found
+
+
+def files_array(offsets: Sequence[int], files: Files, arrow: pa.DataType) -> pa.Array:
+    """The column of the rows with these ``offsets``; never null."""
+    import pyarrow as pa
+
+    if not files:
+        return pa.array([[]] * len(offsets), arrow)
+    return pa.array([files.get(offset, ()) for offset in offsets], arrow)
+
+
+def _text(text: str | None) -> str | None:
+    """``text`` with a question mark for each lone surrogate, which JSON can carry and no engine."""
+    return text if text is None or text.isascii() else text.encode(errors="replace").decode()

@@ -1,7 +1,12 @@
-"""The slow way: line by line, with a parser that takes what Python's own takes and says which value does not fit."""
+"""The slow way: line by line, with a parser that takes what Python's own takes and says which value does not fit.
+
+JSON text stays as it was written: it is found without parsing what lies in it, however deep it is nested. That is for
+strict JSON; what ``json.loads`` takes beyond it is read by ``values``.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,14 +15,12 @@ from typing import Any
 
 import msgspec
 
-from singerlake.arrow.decode.as_written import NOT_STRICT, fit_texts, text_at
-from singerlake.arrow.decode.rows import Rows
-from singerlake.arrow.schema.columns import Field, Struct
-from singerlake.arrow.schema.known import KnownObject, undeclared, undeclared_in
+from singerlake.arrow.decode.rows import Files, Rows
+from singerlake.arrow.schema.columns import Array, Column, Field, JsonText, Struct, Variant
 from singerlake.arrow.schema.own import ENVELOPE, METADATA
-from singerlake.arrow.values.attached import Files
+from singerlake.arrow.values.known import KnownObject, undeclared, undeclared_in
 from singerlake.arrow.values.typed import holds_raw
-from singerlake.arrow.values.values import Lost, MisfitError, fit, fit_record, parse, slot, text_of
+from singerlake.arrow.values.values import Lost, MisfitError, describe, fit, fit_record, kind, parse, slot, text_of
 from singerlake.errors import BrokenFileError, ValueDoesNotFitError
 from singerlake.interpreter.process import with_room
 
@@ -67,14 +70,14 @@ class SlowPath:
         messages: list[Any] = []
         lost: dict[int, list[Lost]] = {}
         count = 0
-        for place, line in enumerate(data.split(b"\n")[:-1]):
+        for position, line in enumerate(data.split(b"\n")[:-1]):
             try:
                 if self._raw:
                     line.decode()
-                message = self._typed.decode(line) if self._typed else self._message(line, place, lost)
+                message = self._typed.decode(line) if self._typed else self._message(line, position, lost)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 try:
-                    message = with_room(partial(self._message, line, place, lost))
+                    message = with_room(partial(self._message, line, position, lost))
                 except (ValueError, RecursionError) as error:
                     raise _no_message(error, offsets[count], origin) from None
             except ValueError as error:
@@ -115,17 +118,17 @@ class SlowPath:
             value = value.get(key) if isinstance(value, dict) else None
         return text_of(value)
 
-    def _message(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
+    def _message(self, line: bytes, position: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
         """A line as the typed decoder gives it. Raises ``ValueError`` where it is no message."""
         try:
             if self._raw:
                 line.decode()
-            return self._as_written(line, place, lost)
+            return self._as_written(line, position, lost)
         except NOT_STRICT:
             message = parse(line)
         kind = message.get("type") if isinstance(message, dict) else None
         misfits: list[Lost] = []
-        read = self._without_record(kind, message, place, lost)
+        read = self._without_record(kind, message, position, lost)
         if read is not None:
             return read
         record = message.get("record") if kind == "RECORD" else None
@@ -134,14 +137,14 @@ class SlowPath:
         read = self._beside(message, misfits)
         read.record = fit_record(record, self._record, misfits)
         if misfits:
-            lost[place] = misfits
+            lost[position] = misfits
         return read
 
-    def _as_written(self, line: bytes, place: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
+    def _as_written(self, line: bytes, position: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
         """The same of strict JSON. Raises ``ValueError``, and one of ``NOT_STRICT``."""
         record, kind = text_at(line, ("record",)), parse(text_at(line, ("type",)))
         message = {key: parse(text_at(line, (key,))) for key in map(ENVELOPE.__getitem__, self._envelope)}
-        read = self._without_record(kind, message, place, lost)
+        read = self._without_record(kind, message, position, lost)
         if read is not None:
             return read
         if kind != "RECORD" or record[:1] != b"{":
@@ -150,11 +153,11 @@ class SlowPath:
         read = self._beside(message, misfits)
         read.record = fit_texts(record, self._record, misfits)
         if misfits:
-            lost[place] = misfits
+            lost[position] = misfits
         return read
 
     def _without_record(
-        self, kind: Any, message: dict[str, Any], place: int, lost: dict[int, list[Lost]]
+        self, kind: Any, message: dict[str, Any], position: int, lost: dict[int, list[Lost]]
     ) -> SimpleNamespace | None:
         """A SCHEMA or an ACTIVATE_VERSION message; None for any other."""
         if kind == "SCHEMA":
@@ -165,7 +168,7 @@ class SlowPath:
         read = self._beside(message, misfits)
         read.record = None
         if misfits and self._blank is not None:
-            lost[place] = misfits
+            lost[position] = misfits
         return read
 
     def _beside(self, message: dict[str, Any], lost: list[Lost]) -> SimpleNamespace:
@@ -222,3 +225,95 @@ def _no_message(error: Exception, offset: int, origin: Origin) -> BrokenFileErro
         file=origin.path,
         offset=offset,
     )
+
+
+NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What is raised for a line that is not strict JSON, or is nested deeper than the interpreter goes."""
+_PARSER = json.JSONDecoder()
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_NOTHING = b"null"
+
+
+def text_at(line: bytes, keys: tuple[str, ...]) -> bytes:
+    """The JSON text that names of properties lead to, from the line inwards; ``null`` where there is nothing. Raises
+    one of ``NOT_STRICT``."""
+    text = line.strip(b" \t\r\n")  # JSON's white space; Python's own has more
+    for key in keys:
+        text = bytes(_OBJECT.decode(text).get(key, _NOTHING)) if text[:1] == b"{" else _NOTHING
+    return text
+
+
+def captured(line: bytes) -> str:
+    """The record of a RECORD message as it was written; anew, with the same values, where that is no UTF-8."""
+    try:
+        return text_at(line, ("record",)).decode()
+    except NOT_STRICT:
+        pass
+    text = line.decode("utf-8", "surrogatepass")
+    record = _member(text, "record")
+    try:
+        record.encode()
+    except UnicodeEncodeError:
+        return text_of(parse(line)["record"])
+    return record
+
+
+def _member(text: str, name: str) -> str:
+    """The text of an object's last member of that name, by a parser that takes what ``json.loads`` takes."""
+    written, at = "", text.index("{")
+    while text[at] != "}":
+        key, at = _PARSER.raw_decode(text, _behind_space(text, at + 1))
+        begin = _behind_space(text, _behind_space(text, at) + 1)
+        _, end = _PARSER.raw_decode(text, begin)
+        if key == name:
+            written = text[begin:end]
+        at = _behind_space(text, end)
+    return written
+
+
+def _behind_space(text: str, at: int) -> int:
+    while text[at] in " \t\n\r":
+        at += 1
+    return at
+
+
+def fit_text(text: bytes, column: Column, path: str, lost: list[Lost] | None, keys: tuple[str, ...]) -> Any:
+    """As ``values.fit``, of a value's JSON text. Raises ``Misfit``, and one of ``NOT_STRICT`` for what is no strict
+    JSON."""
+    if text == _NOTHING:
+        return None
+    if isinstance(column, JsonText | Variant):
+        return text.decode()
+    if isinstance(column, Struct) and text[:1] == b"{":
+        return _fit_object(text, column, path, lost, keys)
+    if isinstance(column, Array) and text[:1] == b"[":
+        return [fit_text(bytes(item), column.element, path + "[]", None, ()) for item in _ARRAY.decode(text)]
+    if text[:1] in (b"{", b"["):
+        raise MisfitError(path, describe(column), kind({} if text[:1] == b"{" else []))
+    return fit(parse(text), column, path)
+
+
+def fit_texts(record: bytes, columns: Struct, lost: list[Lost]) -> SimpleNamespace:
+    """As ``values.fit_record``, of a record's JSON text. Raises one of ``NOT_STRICT``."""
+    return _fit_object(record, columns, "", lost, ())
+
+
+def _fit_object(
+    text: bytes, columns: Struct, path: str, lost: list[Lost] | None, keys: tuple[str, ...]
+) -> SimpleNamespace:
+    properties = _OBJECT.decode(text)
+    prefix = path + "." if path else ""
+    fitted = SimpleNamespace()
+    for index, each in enumerate(columns.fields):
+        written = bytes(properties.get(each.name, _NOTHING))
+        here = (*keys, each.name)
+        try:
+            value = fit_text(written, each.type, prefix + each.name, lost, here)
+        except MisfitError as misfit:
+            if lost is None:
+                raise
+            lost.append(Lost(here, written.decode(), misfit))
+            value = None
+        setattr(fitted, slot(index), value)
+    return fitted

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from singerlake.arrow.schema.columns import Struct
+from singerlake.arrow.schema.own import ATTACHED_FILES, MESSAGE_TYPE, METADATA, RECORD_TEXT, RESCUED
 from singerlake.errors import SettingError
 
 
@@ -195,3 +197,17 @@ def _distinct(name: str, values: tuple[str, ...] | None) -> None:
     twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
     if twice is not None:
         raise SettingError(f"option {name!r} names {twice!r} twice", hint="name it once")
+
+
+def own_columns(request: Request) -> Struct:
+    """Those that a request is about, in the order in which they stand behind the records' own."""
+    fields = METADATA.fields if request.metadata else ()
+    if request.messages is MessageKinds.ALL:
+        fields += (MESSAGE_TYPE,)
+    if request.record:
+        fields += (RECORD_TEXT,)
+    if request.files:
+        fields += (ATTACHED_FILES,)
+    if request.mode is Mode.PERMISSIVE:
+        fields += (RESCUED,)
+    return Struct(fields)

@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from singerlake.arrow.plan.request import Request
+from singerlake.arrow.plan.request import Request, own_columns
 from singerlake.arrow.schema.columns import Field, Struct, with_variants
 from singerlake.arrow.schema.json_schema import columns_of
-from singerlake.arrow.schema.known import KnownObject, known_in
-from singerlake.arrow.schema.own import OF_READS, RESCUED, option_for, own_columns
+from singerlake.arrow.schema.own import OF_READS, RESCUED, option_for
+from singerlake.arrow.values.known import KnownObject, known_in
 from singerlake.errors import ExpiredMessagesError, LineageChangedError, SettingError, UnknownNameError
 from singerlake.format.state import selection
 from singerlake.format.state.files.file_list import FileList

@@ -90,7 +90,7 @@ def _cores_here() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def runs(
+def splits(
     files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES, *, attached: bool = False
 ) -> Iterator[Split]:
     """The messages of ``files`` with offsets [first, stop), in runs of one file, of about one size, which is
@@ -103,7 +103,7 @@ def runs(
             continue
         meant = _members_of(file, first, stop)
         for begin, end in _equal_parts(file, meant, target):
-            run = _run(file, begin, end, first, stop)
+            run = _split(file, begin, end, first, stop)
             yield _with_files(run, file) if attached and file.attached else run
 
 
@@ -161,7 +161,7 @@ def _whole(file: DataFile) -> Split:
     )
 
 
-def _run(file: DataFile, begin: int, end: int, first: int, stop: int) -> Split:
+def _split(file: DataFile, begin: int, end: int, first: int, stop: int) -> Split:
     members = file.members[begin:end]
     offset, messages = file.offset, 0
     for _, count in file.members[:begin]:

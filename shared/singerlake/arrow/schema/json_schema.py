@@ -1,4 +1,4 @@
-"""What type of column a JSON Schema declares. Pure; any JSON in the place of a schema is coped with.
+"""What type of column a JSON Schema declares. Pure; any JSON in the nesting of a schema is coped with.
 
 Where a schema leaves open what a value may be, the answer is ``JsonText``, which takes all; a declared type that
 turns out to be wrong is found by the reader, value by value. Types follow the keywords of JSON Schema 2020-12 and,
@@ -44,7 +44,7 @@ _TEXT_FORMATS: Mapping[str, Column] = {"date-time": Timestamp(), "date": Date()}
 _DECIMAL_FORMATS = ("singer.decimal", "x-singer.decimal")
 
 
-class _Place(NamedTuple):
+class _Nesting(NamedTuple):
     """Where in a schema: below which references, and how many schemas deep."""
 
     active: frozenset[str]
@@ -61,15 +61,15 @@ def columns_of(schemas: Iterable[Any]) -> Struct:
 
 def _record(schema: Any) -> Column:
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    return _struct(properties, schema, _Place(frozenset(), 0)) if isinstance(properties, dict) else Struct(())
+    return _struct(properties, schema, _Nesting(frozenset(), 0)) if isinstance(properties, dict) else Struct(())
 
 
-def _column(schema: Any, root: Any, place: _Place) -> Column:
-    if not isinstance(schema, dict) or place.level >= MOST_LEVELS:
+def _column(schema: Any, root: Any, nesting: _Nesting) -> Column:
+    if not isinstance(schema, dict) or nesting.level >= MOST_LEVELS:
         return JsonText()
-    place = place._replace(level=place.level + 1)
+    nesting = nesting._replace(level=nesting.level + 1)
     if "$ref" in schema:
-        return _follow(schema["$ref"], root, place)
+        return _follow(schema["$ref"], root, nesting)
     if "allOf" in schema:
         return JsonText()
     declared = schema.get("type")
@@ -77,13 +77,13 @@ def _column(schema: Any, root: Any, place: _Place) -> Column:
     alternatives = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(alternatives, list) and alternatives:
         if "type" not in schema:
-            return merge_all([_column(item, root, place) for item in alternatives])
+            return merge_all([_column(item, root, nesting) for item in alternatives])
         if "object" in names or "array" in names:
             return JsonText()
-    return merge_all([_of_type(name, schema, root, place) for name in names])
+    return merge_all([_of_type(name, schema, root, nesting) for name in names])
 
 
-def _of_type(name: Any, schema: dict[str, Any], root: Any, place: _Place) -> Column:
+def _of_type(name: Any, schema: dict[str, Any], root: Any, nesting: _Nesting) -> Column:
     if name == "null":
         return Nothing()
     if name == "boolean":
@@ -95,9 +95,9 @@ def _of_type(name: Any, schema: dict[str, Any], root: Any, place: _Place) -> Col
     if name == "string":
         return _string(schema)
     if name == "array":
-        return _array(schema, root, place)
+        return _array(schema, root, nesting)
     if name == "object":
-        return _object(schema, root, place)
+        return _object(schema, root, nesting)
     return JsonText()
 
 
@@ -138,13 +138,13 @@ def _string(schema: dict[str, Any]) -> Column:
     return _TEXT_FORMATS.get(form, Text()) if isinstance(form, str) else Text()
 
 
-def _array(schema: dict[str, Any], root: Any, place: _Place) -> Column:
+def _array(schema: dict[str, Any], root: Any, nesting: _Nesting) -> Column:
     if "prefixItems" in schema:
         return Array(JsonText())
-    return Array(_column(schema.get("items"), root, place))
+    return Array(_column(schema.get("items"), root, nesting))
 
 
-def _object(schema: dict[str, Any], root: Any, place: _Place) -> Column:
+def _object(schema: dict[str, Any], root: Any, nesting: _Nesting) -> Column:
     """An object with keys that no schema names holds them only as JSON text; ``additionalProperties: true`` does not
     count, for most taps write it without meaning it."""
     properties = schema.get("properties")
@@ -152,14 +152,14 @@ def _object(schema: dict[str, Any], root: Any, place: _Place) -> Column:
         return JsonText()
     if "patternProperties" in schema or isinstance(schema.get("additionalProperties"), dict):
         return JsonText()
-    return _struct(properties, root, place)
+    return _struct(properties, root, nesting)
 
 
-def _struct(properties: dict[str, Any], root: Any, place: _Place) -> Struct:
+def _struct(properties: dict[str, Any], root: Any, nesting: _Nesting) -> Struct:
     """An object's columns. A name that has no UTF-8 is none's, as Arrow cannot hold it: what is there counts as
     undeclared, and is kept as such."""
     named = ((name, schema) for name, schema in properties.items() if _has_utf8(name))
-    return Struct(tuple(Field(name, _column(schema, root, place)) for name, schema in named))
+    return Struct(tuple(Field(name, _column(schema, root, nesting)) for name, schema in named))
 
 
 def _has_utf8(name: str) -> bool:
@@ -170,10 +170,10 @@ def _has_utf8(name: str) -> bool:
     return True
 
 
-def _follow(pointer: Any, root: Any, place: _Place) -> Column:
-    if not isinstance(pointer, str) or pointer in place.active or len(place.active) >= _MAX_REFERENCES:
+def _follow(pointer: Any, root: Any, nesting: _Nesting) -> Column:
+    if not isinstance(pointer, str) or pointer in nesting.active or len(nesting.active) >= _MAX_REFERENCES:
         return JsonText()
-    return _column(_referenced(pointer, root), root, place._replace(active=place.active | {pointer}))
+    return _column(_referenced(pointer, root), root, nesting._replace(active=nesting.active | {pointer}))
 
 
 def _referenced(pointer: str, root: Any) -> Any:

@@ -3,7 +3,6 @@ place in the others."""
 
 from __future__ import annotations
 
-from singerlake.arrow.plan.request import MessageKinds, Mode, Request
 from singerlake.arrow.schema.columns import Array, Field, Integer, JsonText, Struct, Text, Timestamp
 
 OFFSET, VERSION, FILE, TIME = "_singerlake_offset", "_singerlake_version", "_singerlake_file", "_time_extracted"
@@ -47,20 +46,6 @@ ALL = Struct((*METADATA.fields, MESSAGE_TYPE, RECORD_TEXT, RESCUED))
 """Those that a projection may have for itself, too."""
 OF_READS = Struct((*ALL.fields, ATTACHED_FILES))
 """All that reading a stream can add."""
-
-
-def own_columns(request: Request) -> Struct:
-    """Those that a request is about, in the order in which they stand behind the records' own."""
-    fields = METADATA.fields if request.metadata else ()
-    if request.messages is MessageKinds.ALL:
-        fields += (MESSAGE_TYPE,)
-    if request.record:
-        fields += (RECORD_TEXT,)
-    if request.files:
-        fields += (ATTACHED_FILES,)
-    if request.mode is Mode.PERMISSIVE:
-        fields += (RESCUED,)
-    return Struct(fields)
 
 
 def option_for(name: str) -> str:

@@ -22,8 +22,8 @@ from singerlake.arrow.schema.columns import (
     Timestamp,
     Variant,
 )
-from singerlake.arrow.schema.known import Known, KnownArray, KnownObject
 from singerlake.arrow.schema.own import TABLE_VERSION, TIME
+from singerlake.arrow.values.known import Known, KnownArray, KnownObject
 from singerlake.arrow.values.values import slot
 
 _ENVELOPE: dict[str, tuple[str, Any, None]] = {

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 
-from singerlake.attached.sources.allowed import not_allowed
-from singerlake.attached.sources.locations import CORRECT, FOR_BYTES, LocalFile, may_be_base64
-from singerlake.attached.sources.source import Source, changed
+from singerlake.attached.sources.locations import CORRECT, FOR_BYTES, LocalFile, may_be_base64, not_allowed
+from singerlake.attached.sources.source import OpenedFile, changed
 from singerlake.errors import SettingError, UnreadableSourceError
 from singerlake.spools import file_system
 
@@ -41,7 +40,7 @@ class LocalFiles:
         """Those of the folders that cannot be folders of files now, each with what is wrong with it."""
         return [(entry, why) for entry, folder in self._folders if (why := _trouble(folder))]
 
-    def open(self, location: LocalFile) -> Source:
+    def open(self, location: LocalFile) -> OpenedFile:
         """Open a file. Raises ``UnreadableSourceError``."""
         entry = folder = ""
         try:
@@ -65,7 +64,7 @@ class LocalFiles:
         except BaseException:
             os.close(descriptor)
             raise
-        return Source(FileStream(descriptor, status.st_mtime_ns), status.st_size, location.name)
+        return OpenedFile(FileStream(descriptor, status.st_mtime_ns), status.st_size, location.name)
 
 
 class FileStream(io.FileIO):

@@ -1,4 +1,5 @@
-"""What a text in a record says about where a file lies: a path, an object of a cloud, a URL. Pure."""
+"""What a text in a record says about where a file lies: a path, an object of a cloud, a URL; and whether the setting
+``file_sources`` allows it. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from singerlake.errors import UnreadableSourceError
+from singerlake.errors import SettingError, UnreadableSourceError
+from singerlake.humanize import cut
 
 LONGEST = 8000
 """Characters of a location: a row that holds one fits into the extra field of a gzip member in any case."""
@@ -220,3 +222,74 @@ def _decoded(text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
         return ""
+
+
+_ENTRIES = "write an absolute path, https://host/path, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+_SECRET = re.compile(r"[:@?#]")
+"""In an entry, behind its scheme: what a user, a password or a signature may stand beside."""
+_SHOWN = 200
+"""Characters of an entry in an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """``folders`` are absolute. An object is allowed where its key begins with the segments of one of ``clouds`` in its
+    bucket, a URL where its path begins with those of one of ``web`` with its host and port."""
+
+    folders: tuple[str, ...] = ()
+    clouds: tuple[CloudObject, ...] = ()
+    web: tuple[WebFile, ...] = ()
+
+    @classmethod
+    def parse(cls, entries: Sequence[str]) -> Allowed:
+        """What ``file_sources`` says. Raises ``SettingError``."""
+        locations = [_location_of(entry, number) for number, entry in enumerate(entries, 1)]
+        return cls(
+            tuple(location.path for location in locations if isinstance(location, LocalFile)),
+            tuple(location for location in locations if isinstance(location, CloudObject)),
+            tuple(location for location in locations if isinstance(location, WebFile)),
+        )
+
+    def require(self, location: CloudObject | WebFile) -> None:
+        """Raises ``UnreadableSourceError`` where ``location`` is not allowed."""
+        if isinstance(location, CloudObject):
+            near = [each.segments for each in self.clouds if each.root == location.root]
+        else:
+            server = (location.host, location.port)
+            near = [each.segments for each in self.web if (each.host, each.port) == server]
+        if not any(_begins(location.segments, each) for each in near):
+            raise not_allowed()
+
+
+def not_allowed() -> UnreadableSourceError:
+    """The error for what ``file_sources`` does not list."""
+    return UnreadableSourceError(
+        "its place is not allowed",
+        hint="add its folder, bucket or host to file_sources, or set on_missing_file to record",
+    )
+
+
+def _begins(segments: Sequence[str], location: Sequence[str]) -> bool:
+    # A slash at its end makes no difference to what is below it.
+    wanted = location[:-1] if location and location[-1] == "" else location
+    return list(segments[: len(wanted)]) == list(wanted)
+
+
+def _location_of(entry: str, number: int) -> LocalFile | CloudObject | WebFile:
+    try:
+        location = parse_location(entry)
+    except UnreadableSourceError as error:
+        text = error.message.replace("the location", "it").replace("a location", "an entry")
+        message = f"file_sources has an entry that means no place: {text}"
+        raise SettingError(message, hint=_ENTRIES, entry=_shown(entry, number)) from None
+    if isinstance(location, WebFile) and (location.query or "#" in entry):
+        raise SettingError(
+            "file_sources has a URL with a query or a fragment", hint=_ENTRIES, entry=_shown(entry, number)
+        )
+    return location
+
+
+def _shown(entry: str, number: int) -> str:
+    """Which entry is meant: its text, or its number where the text may hold a secret."""
+    scheme, _, rest = entry.partition("://")
+    return f"number {number}" if not entry or _SECRET.search(rest or scheme) else cut(entry, _SHOWN)

@@ -1,4 +1,4 @@
-"""A file that is being read, whatever place it is in."""
+"""A file that is being read, wherever it is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class OpenedFile:
     """An opened file. ``size`` is the number of its bytes and ``media_type`` what they are, as far as that is known
     before they are read. ``name`` is what the place calls the file."""
 
@@ -69,7 +69,7 @@ class Deadline:
 class Opener(Protocol):
     """Opens what texts in records name. Safe to share between threads."""
 
-    def open(self, text: str, deadline: Deadline) -> Source:
+    def open(self, text: str, deadline: Deadline) -> OpenedFile:
         """Raises ``UnreadableSourceError``, and ``CancelledError`` as ``deadline`` does."""
         ...
 

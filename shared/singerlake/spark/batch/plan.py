@@ -16,13 +16,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from singerlake.arrow.plan.pruning import Comparison, Predicate, is_exact, prune
 from singerlake.arrow.plan.request import MessageKinds
 from singerlake.arrow.plan.snapshot import Pin, check_lineage, declared, looked_for, selected
-from singerlake.arrow.plan.splits import Split, pack, partition_bytes, runs
+from singerlake.arrow.plan.splits import Split, pack, partition_bytes, splits
 from singerlake.arrow.schema.columns import Struct
-from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import FILES, METADATA, OFFSET, TIME
+from singerlake.arrow.values.known import KnownObject
 from singerlake.errors import SettingError
 from singerlake.format.state.files.totals import totals_of
-from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
+from singerlake.spark.batch.reader import SingerlakeReader, SplitsPartition
 from singerlake.spark.lake import open_stream, snapshot
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.spark_types import requested
@@ -58,9 +58,9 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool)
         read = files if left is None else [file for file, *_ in left]
         size = partition_bytes(read, pinned.first, pinned.stop, request)
         if left is None:
-            return pack(runs(files, pinned.first, pinned.stop, size, attached=attached), size)
+            return pack(splits(files, pinned.first, pinned.stop, size, attached=attached), size)
         return pack(
-            (run for file, first, stop in left for run in runs((file,), first, stop, size, attached=attached)), size
+            (run for file, first, stop in left for run in splits((file,), first, stop, size, attached=attached)), size
         )
 
     if options.pushdown:
@@ -114,7 +114,7 @@ class PushingReader(SingerlakeReader):
 
     def partitions(self) -> list[InputPartition]:
         """One for each task."""
-        return [RunsPartition(part) for part in (self._cut(self._conditions) if self._cut else ())]
+        return [SplitsPartition(part) for part in (self._cut(self._conditions) if self._cut else ())]
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Leaves out what ``filters`` cannot match. Spark gets those back that rows have to be asked again for."""

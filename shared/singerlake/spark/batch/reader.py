@@ -16,7 +16,7 @@ from singerlake.arrow.decode.decode import BatchDecoder
 from singerlake.arrow.plan.splits import Split
 from singerlake.arrow.scan import scan, warn_of_misfits
 from singerlake.arrow.schema.columns import Struct
-from singerlake.arrow.schema.known import KnownObject
+from singerlake.arrow.values.known import KnownObject
 from singerlake.errors import MissingFileError, NotALakeError
 from singerlake.format import layout
 from singerlake.spark.options import ReadOptions
@@ -32,7 +32,7 @@ _RUNS = msgspec.msgpack.Decoder(tuple[Split, ...])
 
 
 @dataclass
-class RunsPartition(InputPartition):
+class SplitsPartition(InputPartition):
     """The work of one task. Of many small files there are many runs: they travel as one string of bytes."""
 
     runs: tuple[Split, ...]
@@ -41,8 +41,8 @@ class RunsPartition(InputPartition):
         return _partition, (msgspec.msgpack.encode(self.runs),)
 
 
-def _partition(runs: bytes) -> RunsPartition:
-    return RunsPartition(_RUNS.decode(runs))
+def _partition(runs: bytes) -> SplitsPartition:
+    return SplitsPartition(_RUNS.decode(runs))
 
 
 class SingerlakeReader(DataSourceReader):
@@ -69,14 +69,14 @@ class SingerlakeReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One for each task."""
-        return [RunsPartition(part) for part in self._partitions]
+        return [SplitsPartition(part) for part in self._partitions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition. Spark makes up a partition of nothing where there are none.
 
         Raises ``ValueDoesNotFitError``, ``BrokenFileError``, ``MissingFileError``, and what the storage raises.
         """
-        return self._batches(partition.runs) if isinstance(partition, RunsPartition) else iter(())
+        return self._batches(partition.runs) if isinstance(partition, SplitsPartition) else iter(())
 
     def _batches(self, parts: Sequence[Split]) -> Iterator[pa.RecordBatch]:
         storage = task_storage(self._options.path, tuple(sorted(self._options.storage.items())))

@@ -3,24 +3,24 @@
 Spark keeps one reader for as long as a query runs, in a Python process of its own on the driver, and asks it where the
 stream ends and what lies between two offsets. A copy goes to the tasks and does nothing but read.
 """
-# ruff: noqa: N802  (the names of methods are pyspark's)
+# ruff: noqa: N802, N815  (the names of methods are pyspark's)
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from singerlake.arrow.plan.snapshot import check_lineage, declared, looked_for, pin, selected
-from singerlake.arrow.plan.splits import pack, partition_bytes, runs
+from singerlake.arrow.plan.splits import pack, partition_bytes, splits
 from singerlake.arrow.schema.columns import Array, Column, Struct, Variant, merge
 from singerlake.arrow.schema.json_schema import columns_of
-from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import FILES
-from singerlake.errors import MissingFileError, SettingError
+from singerlake.arrow.values.known import KnownObject
+from singerlake.errors import MissingFileError, SettingError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.files.data_file import DataFile
@@ -30,18 +30,65 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import offset_left, schema_of
 from singerlake.humanize import shown
 from singerlake.newest import StateReader
-from singerlake.spark.batch.reader import RunsPartition, SingerlakeReader
+from singerlake.spark.batch.reader import SingerlakeReader, SplitsPartition
 from singerlake.spark.lake import open_stream
-from singerlake.spark.options import ReadOptions
+from singerlake.spark.options import Limits, ReadOptions
 from singerlake.spark.spark_types import requested
-from singerlake.spark.stream.api import SupportsTriggerAvailableNow, check_supported, default_limit, limits_under
-from singerlake.spark.stream.limits import admitted
-from singerlake.spark.stream.offsets import Positions, bookmark_at, from_json, to_json
+from singerlake.spark.stream.offsets import Positions, admitted, bookmark_at, from_spark, to_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
+
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # before pyspark 4.2, which pins the end of such a query by itself
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
+
+
+__all__ = ["SupportsTriggerAvailableNow", "check_supported", "default_limit", "limits_under"]
+
+
+def check_supported(limits: Limits) -> None:
+    """Raise ``SettingError`` where limits are asked for, and this pyspark has no way to keep them."""
+    if limits and SupportsTriggerAvailableNow is object:
+        raise SettingError(
+            "options 'maxRecordsPerTrigger', 'maxFilesPerTrigger' and 'maxBytesPerTrigger' need pyspark 4.2 or newer",
+            hint="leave them out, or upgrade pyspark",
+        )
+
+
+def default_limit(limits: Limits) -> ReadLimit:
+    """``limits`` as Spark takes them. It takes one limit only, and gives it back; the others are applied with it."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
+
+    if limits.records is not None:
+        return ReadMaxRows(limits.records)
+    if limits.files is not None:
+        return ReadMaxFiles(limits.files)
+    if limits.bytes is not None:
+        return ReadMaxBytes(limits.bytes)
+    return ReadAllAvailable()
+
+
+def limits_under(given: ReadLimit | None, own: Limits) -> Limits:
+    """The limits of a batch: the query's ``own``, and what Spark says. It says ``ReadAllAvailable``, or with an older
+    pyspark nothing, where the trigger means that all there is be read at once."""
+    if given is None:
+        return Limits()
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
+
+    if isinstance(given, ReadAllAvailable):
+        return Limits()
+    if isinstance(given, ReadMaxRows):
+        return own.within(Limits(records=given.max_rows))
+    if isinstance(given, ReadMaxFiles):
+        return own.within(Limits(files=given.max_files))
+    if isinstance(given, ReadMaxBytes):
+        return own.within(Limits(bytes=given.max_bytes))
+    return own
 
 
 def not_read(columns: Struct, declared: Struct) -> tuple[list[str], list[str]]:
@@ -81,13 +128,13 @@ class StreamPartition(InputPartition):
     """The work of one task of a batch. ``columns`` are what the query settled on when it started, ``known`` what its
     files declare: the tasks' copy of the reader is made apart from the one that plans."""
 
-    work: RunsPartition
+    work: SplitsPartition
     columns: Struct
     known: KnownObject | None
 
 
 @dataclass
-class _Source:
+class _Followed:
     """What a query follows, from its first look at the lake on. ``versions`` are hashes: labels may be given anew by a
     rebuild."""
 
@@ -126,7 +173,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._options = options
         self._schema = schema
         self._whole = whole
-        self._source: _Source | None = None
+        self._followed: _Followed | None = None
         self._columns: Struct | None = None
         self._declared: Struct | None = None
         self._newest: Manifest | None = None
@@ -135,7 +182,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._told: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        nothing = {"_source": None, "_columns": None, "_declared": None, "_newest": None}
+        nothing = {"_followed": None, "_columns": None, "_declared": None, "_newest": None}
         return {**self.__dict__, **nothing}
 
     def initialOffset(self) -> dict[str, Any]:
@@ -146,7 +193,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         check_lineage(state, request)
         if request.from_offset is not None:
             offset_left(state, request.from_offset, skip_expired=request.skip_expired)
-        return to_json(bookmark_at(state, source.first))
+        return to_spark(bookmark_at(state, source.first))
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """Where the next batch ends: ``start`` itself where nothing is new. Before pyspark 4.2 Spark gives no arguments
@@ -154,18 +201,18 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         state, source = self._look()
         stop = state.next_offset
         if self._target is not None:
-            if start is not None and source.positions.reached(state, from_json(start), self._target):
+            if start is not None and source.positions.reached(state, from_spark(start), self._target):
                 # What came later, and may have expired unread, is for the next query.
                 return start
             stop = min(stop, source.positions.offset(state, self._target))
         if start is None:
-            return to_json(self._same_or_new(state, source, stop))
-        first = source.positions.offset(state, from_json(start))
+            return to_spark(self._same_or_new(state, source, stop))
+        first = source.positions.offset(state, from_spark(start))
         if first >= stop:
             return start
         limits = limits_under(limit, self._options.limits)
         end = admitted(self._files(state, first, stop), first, stop, limits) if limits else stop
-        return to_json(bookmark_at(state, end))
+        return to_spark(bookmark_at(state, end))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """One of the limits given as options; ``latestOffset`` keeps them all."""
@@ -173,7 +220,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The end of the stream as it was last seen, for Spark's progress reports."""
-        return None if self._newest is None else to_json(bookmark_at(self._newest, self._newest.next_offset))
+        return None if self._newest is None else to_spark(bookmark_at(self._newest, self._newest.next_offset))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Make the end of the stream as it is now the end of the query."""
@@ -184,7 +231,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """The tasks of the batch [start, end), which may be one of long ago. Raises ``LostBookmarkError``,
         ``LineageChangedError``, and for a user's schema ``UnknownNameError`` and ``SettingError``."""
         state, source = self._look()
-        first, stop = source.positions.between(state, from_json(start), from_json(end))
+        first, stop = source.positions.between(state, from_spark(start), from_spark(end))
         files = list(self._files(state, first, stop))
         if not files:
             return []
@@ -195,8 +242,8 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         target = partition_bytes(files, first, stop, self._options.request)
         attached = self._options.request.files and columns.get(FILES) is not None
         return [
-            StreamPartition(RunsPartition(part), columns, known)
-            for part in pack(runs(files, first, stop, target, attached=attached), target)
+            StreamPartition(SplitsPartition(part), columns, known)
+            for part in pack(splits(files, first, stop, target, attached=attached), target)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -219,11 +266,11 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def stop(self) -> None:
         """Let go of the stream."""
-        self._source = self._newest = None
+        self._followed = self._newest = None
 
-    def _look(self) -> tuple[Manifest, _Source]:
+    def _look(self) -> tuple[Manifest, _Followed]:
         """The stream's state as it is now. The first look settles what the options and the schema mean, or why not."""
-        if self._source is None:
+        if self._followed is None:
             stream = open_stream(self._options)
             newest = stream.state_reader()
             state = newest.look()
@@ -231,13 +278,13 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             # Where a query begins counts for its first start alone; what was before may have expired since.
             pinned = pin(state, replace(request, skip_expired=True))
             self._settle(state, totals_of(selected(state, pinned)).versions)
-            self._source = _Source(
+            self._followed = _Followed(
                 newest, Positions(stream, skip_expired=request.skip_expired), pinned.first, pinned.versions
             )
         else:
-            state = self._source.newest.look()
+            state = self._followed.newest.look()
         self._newest = state
-        return state, self._source
+        return state, self._followed
 
     def _settle(self, state: Manifest, versions: Iterable[str]) -> Struct:
         """What the schema's columns mean by what ``versions`` declare. It stays so while the query runs: what a string
@@ -262,7 +309,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             declared = newer if isinstance(newer, Struct) else declared
         return looked_for(columns, declared, request, chosen=True)
 
-    def _same_or_new(self, state: Manifest, source: _Source, stop: int) -> Bookmark:
+    def _same_or_new(self, state: Manifest, source: _Followed, stop: int) -> Bookmark:
         """The bookmark of an offset, the one returned before where that means the same: Spark compares texts."""
         if self._returned is None or source.positions.offset(state, self._returned) != stop:
             self._returned = bookmark_at(state, stop)
@@ -270,7 +317,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _files(self, state: Manifest, first: int, stop: int) -> Iterator[DataFile]:
         """The files that hold selected messages with offsets [first, stop)."""
-        versions = self._source.versions if self._source is not None else None
+        versions = self._followed.versions if self._followed is not None else None
         files = state.files_from(first, stop) if first < stop else FileList()
         return iter(files if versions is None else files.of_versions(versions))
 
@@ -297,3 +344,23 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                     version,
                     shown(", and ".join(what)),
                 )
+
+
+class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises ``error`` from every method but ``stop``.
+
+    A data source that raises it instead of giving a reader is answered with an ``UnboundLocalError`` of pyspark's own
+    (up to 4.3), which stops the reader that it has not got, and ends the query with that as its error.
+    """
+
+    def __init__(self, error: SingerlakeError) -> None:
+        self._error = error
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise self._error
+
+    initialOffset = latestOffset = reportLatestOffset = getDefaultReadLimit = _refuse  # type: ignore[assignment]
+    prepareForTriggerAvailableNow = partitions = read = commit = _refuse  # type: ignore[assignment]
+
+    def stop(self) -> None:
+        """Nothing was begun."""

@@ -2,29 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from singerlake.adapters import open_storage
-from singerlake.settings import storage_settings
-from singerlake.spark.option_values import named_as_options
+from singerlake.errors import SettingError
+from singerlake.settings import STORAGE_SETTINGS, storage_settings
+from singerlake.spark.options import absolute, named_as_options, names, storage
 from singerlake.spark.spark_types import arrow_schema, to_spark
-from singerlake.spark.tables.options import TableOptions
 from singerlake.storage.port import Storage
 from singerlake.tables.read import LakeTable
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile
-from singerlake.tables.tasks.read_file import read_rows
+from singerlake.tables.tasks.files import read_rows
 from singerlake.work.batches import batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+
+_KNOWN = ("path", "table", "columns")
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Where and what to read; ``storage`` as in ``ReadOptions``, with secrets among it. ``columns`` None: all."""
+
+    path: str
+    table: str
+    columns: tuple[str, ...] | None = None
+    storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @named_as_options()
+    def settings(self) -> Any:
+        """How to reach S3."""
+        return storage_settings(self.storage)
+
+
+def table_options(given: Mapping[str, str]) -> TableOptions:
+    """The options as Spark passes them, names in any case. Raises ``SettingError`` naming the option."""
+    options = {name.lower(): value for name, value in given.items()}
+    known = (*_KNOWN, *STORAGE_SETTINGS)
+    for name in options:
+        if name in ("tap", "stream"):
+            raise SettingError(f"options 'table' and {name!r} exclude each other", hint="read a table or a stream")
+        if name not in known:
+            raise SettingError(f"option {name!r} is not known for a table", hint=f"use one of: {', '.join(known)}")
+    for name in ("path", "table"):
+        if not options.get(name, "").strip():
+            raise SettingError(f"option {name!r} is missing", hint=f"set .option({name!r}, ...)")
+    return TableOptions(
+        path=absolute(options["path"]),
+        table=options["table"],
+        columns=names("columns", options),
+        storage=storage(options),
+    )
+
 
 PARTITION_BYTES, PARTITION_FILES = 16 << 20, 64
 """Stored bytes, and files, of a partition: about as much work as one of a stream."""

@@ -19,8 +19,7 @@ def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> Da
     disk, which skips files and columns that a query does not need. Elsewhere, and where that reader would take the
     path for a pattern or two nested fields for one, the format ``singerlake`` does, whose ``options`` these are. Raises
     ``SettingError``, ``UnknownNameError``, and what reading the table's state raises."""
-    from singerlake.spark.tables.options import table_options
-    from singerlake.spark.tables.reader import load_table, schema_of
+    from singerlake.spark.tables.reader import load_table, schema_of, table_options
     from singerlake.storage.roots import FolderRoot, parse_root
 
     given = {"path": path, "table": table, **{name: _text(value) for name, value in options.items()}}
@@ -43,7 +42,7 @@ def create_views(
     DataFrames. Each is one snapshot: call it again to see what was published since. Raises ``SettingError`` where
     names of two differ in case alone, which Spark does not tell apart, and as ``read_table``."""
     from singerlake.adapters import open_storage
-    from singerlake.spark.tables.options import table_options
+    from singerlake.spark.tables.reader import table_options
     from singerlake.tables.state.commit import load
     from singerlake.tables.state.commit import tables as all_tables
 

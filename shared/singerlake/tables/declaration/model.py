@@ -9,7 +9,36 @@ from enum import StrEnum
 from typing import Any
 
 from singerlake.conditions import Condition
-from singerlake.tables.declaration.transforms import Partition
+from singerlake.errors import SettingError
+
+UNITS = ("year", "month", "day", "hour")
+_WRITTEN = re.compile(r"\s*(?:(year|month|day|hour)\s*\(\s*(.+?)\s*\)|(.+?))\s*\Z")
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""The value of a row without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """``unit`` None: the column's value itself."""
+
+    column: str
+    unit: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.unit}({self.column})" if self.unit else self.column
+
+    def name(self, column: str) -> str:
+        """What the folder calls it, where the table calls the column ``column``."""
+        return f"{column}_{self.unit}" if self.unit else column
+
+
+def partition_of(text: str) -> Partition:
+    """What ``month(created)`` or ``country`` means. Raises ``SettingError``."""
+    found = _WRITTEN.match(text)
+    if found is None or (found[3] is not None and found[3].endswith(")") and "(" in found[3]):
+        known = ", ".join(f"{unit}(column)" for unit in UNITS)
+        raise SettingError(f"partition_by knows no {text!r}", hint=f"name a column, or one of {known}")
+    return Partition(found[3]) if found[3] is not None else Partition(found[2], found[1])
 
 
 class Keep(StrEnum):
@@ -125,7 +154,7 @@ class TableDeclaration:
     deletions: Deletions = Deletions.HARD
     null_keys: NullKeys = NullKeys.FAIL
     sql: str | None = None
-    places: Mapping[str, tuple[str, int]] = field(default_factory=dict, compare=False, repr=False)
+    written_at: Mapping[str, tuple[str, int]] = field(default_factory=dict, compare=False, repr=False)
     """File and line of what was declared, by key and by ``key.name``; of the table itself by the empty text."""
 
     @property
@@ -136,8 +165,8 @@ class TableDeclaration:
     def at(self, what: str = "", name: str = "") -> dict[str, object]:
         """For the context of an error: where that was declared; empty where no file declared it."""
         for key in (f"{what}.{name}", what, ""):
-            if key in self.places:
-                file, line = self.places[key]
+            if key in self.written_at:
+                file, line = self.written_at[key]
                 return {"file": file, "line": line}
         return {}
 

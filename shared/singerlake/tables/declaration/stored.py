@@ -18,8 +18,8 @@ from singerlake.tables.declaration.model import (
     Keep,
     NullKeys,
     TableDeclaration,
+    partition_of,
 )
-from singerlake.tables.declaration.transforms import partition_of
 from singerlake.tables.state.keys import state_key
 from singerlake.tables.state.model import EarlierRules, TableState
 

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
-from singerlake.clock import Clock
-from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
+import msgspec
+
+from singerlake.clock import Clock, timestamp
+from singerlake.errors import BrokenFileError, MissingFileError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.exact_json import encode
-from singerlake.storage.port import Storage
+from singerlake.storage.port import Entry, Storage
 from singerlake.tables.declaration.model import Format
 from singerlake.tables.declaration.stored import declaration_of
-from singerlake.tables.delta.checkpoint import checkpoint_of
-from singerlake.tables.delta.commit import checkpoint_actions, columns_of, new_files, next_commit, path_in_log
 from singerlake.tables.delta.log import (
+    WHOLE,
+    WRITER,
+    Action,
+    Listing,
     Log,
     checkpoint_key,
+    checkpoint_of,
     commit_key,
     hint_key,
+    listed,
+    log_prefix,
     read,
     shown_by,
 )
-from singerlake.tables.delta.schema import schema_string
-from singerlake.tables.delta.stats import stats
+from singerlake.tables.delta.schema import protocol_of, schema_string
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile, TableState
+from singerlake.tables.state.types import columns_of
 from singerlake.work.parallel import THREADS, in_parallel
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 
 CHECKPOINT_AFTER = 10
 """Commits behind the last checkpoint: what Delta's own writers leave to readers."""
@@ -124,3 +141,197 @@ def _write_checkpoint(storage: Storage, log: Log, state: TableState) -> None:
     storage.put(checkpoint_key(state.table, log.version), body, if_absent=True)
     hint = {"version": log.version, "size": len(actions), "sizeInBytes": len(body), "numOfAddFiles": len(log.added)}
     storage.put(hint_key(state.table), encode(hint))
+
+
+def new_files(log: Log, state: TableState) -> list[TableFile]:
+    """The files of the state that the log has not."""
+    return [file for file in state.files if file.path is not None and path_in_log(file.path) not in log.added]
+
+
+def path_in_log(path: str) -> str:
+    """A file's path as a URI, as the log has it."""
+    return quote(path, safe="/=")
+
+
+def path_of(in_log: str) -> str:
+    """The path that a path of the log means."""
+    return unquote(in_log)
+
+
+def next_commit(log: Log, state: TableState, stats: Mapping[str, str], now: datetime) -> bytes:
+    """What to write behind ``log``: JSON lines. ``stats`` of new files are by their ids."""
+    return b"".join(encode(action) + b"\n" for action in _actions(log, state, stats, _milliseconds(now)))
+
+
+def _actions(log: Log, state: TableState, stats: Mapping[str, str], at: int) -> Iterator[Action]:
+    own: dict[str, Any] = {"id": state.id, "number": state.number, "generation": state.generation}
+    if log.version >= 0 and not log.metadata:
+        own[WHOLE] = True
+    yield {"commitInfo": {"timestamp": at, "operation": "WRITE", "operationParameters": {}, WRITER: own}}
+    columns = columns_of(state)
+    protocol = protocol_of(columns)
+    if not log.protocol or not {*protocol.get("readerFeatures", ())} <= {*(log.protocol.get("readerFeatures") or ())}:
+        yield {"protocol": protocol}
+    schema = schema_string(columns)
+    if log.metadata.get("schemaString") != schema or log.metadata.get("partitionColumns"):
+        yield {
+            "metaData": {
+                "id": log.metadata.get("id") or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{state.lake_id} {state.id}")),
+                "name": state.table,
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": schema,
+                "partitionColumns": [],
+                "configuration": log.metadata.get("configuration") or {},
+                "createdTime": log.metadata.get("createdTime") or at,
+            }
+        }
+    versions = {WRITER: state.number, **{f"{WRITER}:{source.lineage}": source.offset for source in state.sources}}
+    for application, version in versions.items():
+        yield {"txn": {"appId": application, "version": version, "lastUpdated": at}}
+    wanted = {path_in_log(file.path) for file in state.files if file.path is not None}
+    for path, added in log.added.items():
+        if path not in wanted:
+            removed = {"path": path, "deletionTimestamp": at, "dataChange": True, "extendedFileMetadata": True}
+            yield {"remove": {**removed, "partitionValues": added["partitionValues"], "size": added["size"]}}
+    for file in new_files(log, state):
+        assert file.path is not None
+        added = {"path": path_in_log(file.path), "partitionValues": {}, "size": file.bytes, "modificationTime": at}
+        yield {"add": {**added, "dataChange": True, "stats": stats[file.id]}}
+
+
+def checkpoint_actions(log: Log, state: TableState) -> Sequence[Action]:
+    """What a checkpoint of the log holds. Of what was removed it keeps what may still be there."""
+    there = {path_in_log(file.path) for file in state.retired}
+    return [
+        {"protocol": log.protocol},
+        {"metaData": log.metadata},
+        *({"txn": each} for each in log.transactions.values()),
+        *({"add": each} for each in log.added.values()),
+        *({"remove": each} for path, each in log.removed.items() if path in there),
+    ]
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+COLUMNS = 32
+"""Columns that have statistics: as many as Delta's own writers take."""
+TAIL = 1 << 16
+"""Bytes from a file's end that are read at first: most footers are shorter."""
+_LONGEST_TEXT, _MOST_DIGITS = 64, 15
+
+
+def stats(storage: Storage, key: str, size: int, first: Sequence[str]) -> str:
+    """``stats`` of the ``add`` of a parquet file of ``size`` bytes, of the columns ``first`` and of others behind them.
+    Raises ``MissingFileError``, ``BrokenFileError``, and what storage raises."""
+    footer = _footer(storage, key, size)
+    # Which leaf of the file is a column of its own: names alone do not tell a nested one from a name with a dot.
+    schema = footer.schema.to_arrow_schema()
+    leaves: dict[str, int] = {}
+    leaf = 0
+    for field in schema:
+        if not _is_nested(field.type):
+            leaves[field.name] = leaf
+        leaf += _leaves(field.type)
+    chosen = [name for name in dict.fromkeys([*first, *leaves]) if name in leaves][:COLUMNS]
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for name in chosen:
+        groups = [footer.row_group(index).column(leaves[name]).statistics for index in range(footer.num_row_groups)]
+        if any(group is None or not group.has_null_count for group in groups):
+            continue
+        nulls[name] = sum(group.null_count for group in groups)
+        ends = _ends(groups, schema.field(name).type)
+        if ends is not None:
+            least[name], greatest[name] = ends
+    told = {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
+    return encode(told).decode()
+
+
+def _ends(groups: Sequence[Any], own: pa.DataType) -> tuple[Any, Any] | None:
+    """The least and the greatest value as JSON; None where parquet does not tell, or readers would take it wrong."""
+    import pyarrow as pa
+
+    # NaN is in no statistics, and greater than every number for some readers.
+    if pa.types.is_boolean(own) or pa.types.is_floating(own):
+        return None
+    if pa.types.is_decimal(own) and own.precision > _MOST_DIGITS:
+        return None
+    with_values = [group for group in groups if group.num_values]
+    if not with_values or not all(group.has_min_max for group in with_values):
+        return None
+    ends = min(group.min for group in with_values), max(group.max for group in with_values)
+    if any(isinstance(end, str) and len(end) > _LONGEST_TEXT for end in ends):
+        return None
+    return _stat(ends[0]), _stat(ends[1])
+
+
+def _stat(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return timestamp(value) if value.tzinfo else timestamp(value.replace(tzinfo=UTC)).removesuffix("Z")
+    if isinstance(value, Decimal):
+        return msgspec.Raw(format(value, "f").encode())
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _footer(storage: Storage, key: str, size: int) -> pq.FileMetaData:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tail = min(size, TAIL)
+    while True:
+        body = storage.read_range(key, size - tail, tail)
+        if len(body) < min(8, tail):
+            raise MissingFileError("a file of the table is gone", hint="run 'singerlake project verify'", file=key)
+        wanted = int.from_bytes(body[-8:-4], "little") + 8
+        if body[-4:] != b"PAR1" or wanted > size:
+            raise BrokenFileError("not a parquet file", hint="run 'singerlake project verify'", file=key)
+        if wanted <= tail:
+            break
+        tail = wanted
+    try:
+        return pq.read_metadata(io.BytesIO(body))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise BrokenFileError("not a parquet file", hint="run 'singerlake project verify'", file=key) from error
+
+
+def _is_nested(own: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_nested(own))
+
+
+def _leaves(own: pa.DataType) -> int:
+    """How many columns of parquet one of these takes."""
+    return sum(_leaves(own.field(index).type) for index in range(own.num_fields)) if _is_nested(own) else 1
+
+
+def kept(storage: Storage, state: TableState, objects: Sequence[Entry], *, now: datetime, grace: timedelta) -> set[str]:
+    """Keys of a table's ``objects`` that have to stay for readers of its Delta log: what it names or named in the last
+    ``grace``, and the log from the newest checkpoint on that is as old. A log that goes with no table any more is kept
+    or left as a whole. Raises ``CorruptObjectError``, and what storage raises."""
+    before = now - grace
+    prefix = log_prefix(state.table)
+    own = [entry for entry in objects if entry.key.startswith(prefix)]
+    keys = {entry.key for entry in own}
+    if not has_log(state):
+        return keys if any(entry.last_modified > before for entry in own) else set()
+    log = read(storage, state.table)
+    removed = {
+        path for path, each in log.removed.items() if each.get("deletionTimestamp", 0) > 1000 * before.timestamp()
+    }
+    files = {table_prefix(state.table) + path_of(path) for path in log.added.keys() | removed}
+    return (keys - _expired(listed(own), before)) | files
+
+
+def _expired(listing: Listing, before: datetime) -> set[str]:
+    """The log before the newest checkpoint of that age."""
+    first = max((version for version, each in listing.checkpoints.items() if each.last_modified <= before), default=0)
+    return {
+        entry.key
+        for known in (listing.commits, listing.checkpoints)
+        for version, entry in known.items()
+        if version < first
+    }

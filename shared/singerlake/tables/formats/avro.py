@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from isal import igzip_lib
 
 from singerlake.clock import random_id
-from singerlake.tables.formats.encode.python_rows import long
-from singerlake.tables.formats.encode.rows import AVRO, blocks
+from singerlake.tables.formats.encode.rows import AVRO, blocks, long
 from singerlake.tables.formats.port import not_read
-from singerlake.tables.rows.names import free_name
+from singerlake.tables.rows.columns import free_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from singerlake.clock import Clock, IdSource, parse_timestamp, timestamp
 from singerlake.storage.port import Entry, Storage
-from singerlake.tables.delta.keep import kept
-from singerlake.tables.delta.publish import catch_up, has_log, leave_old_behind
-from singerlake.tables.state.commit import Found, commit, load
+from singerlake.tables.delta.publish import catch_up, has_log, kept, leave_old_behind
+from singerlake.tables.state.commit import StoredState, commit, load
 from singerlake.tables.state.keys import kept_state_key, state_key, table_prefix
 from singerlake.tables.state.model import COLLECT, KEPT_RUNS, RetiredFile, TableRun
 
@@ -30,7 +29,7 @@ class TableCollection:
     retired files whose time has not come."""
 
     table: str
-    base: Found | None
+    base: StoredState | None
     now: datetime
     before: datetime
     unlisted: tuple[Entry, ...] = ()

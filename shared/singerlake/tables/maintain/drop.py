@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from singerlake.errors import TooManyConflictsError, UnknownNameError
 from singerlake.storage.port import Entry, Storage
-from singerlake.tables.state.commit import Found, load_to_replace, tables
+from singerlake.tables.state.commit import StoredState, load_to_replace, tables
 from singerlake.tables.state.keys import state_key, table_prefix
 
 
@@ -16,7 +16,7 @@ class DropPlan:
     that is at work on some of them cannot publish without the state that it began with."""
 
     table: str
-    base: Found
+    base: StoredState
     entries: tuple[Entry, ...]
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.tables.state.commit import load, tables
-from singerlake.tables.state.model import Source, TableRun, TableState, source_of
+from singerlake.tables.state.model import TableRun, TableSource, TableState, source_of
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.reports.status import States, StreamStatus, stream_statuses
 from singerlake.upkeep.result import FOR_PYTHON
@@ -28,7 +28,7 @@ class Standing:
 
     table: str
     declaration: Mapping[str, Any]
-    source: Source | None
+    source: TableSource | None
     made_from: tuple[str, ...]
     rows: int
     files: int
@@ -51,7 +51,7 @@ class Standing:
         return self.runs[0] if self.runs else None
 
 
-def standing_of(state: TableState, newest: Source | None) -> Standing:
+def standing_of(state: TableState, newest: TableSource | None) -> Standing:
     """The standing of a table whose stream is like that now; None: it is not known."""
     source = state.sources[0] if state.sources else None
     runs = tuple(run for run in reversed(state.runs) if run.kind in RUNS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,8 @@ from singerlake.tables.rows.order import differing
 from singerlake.tables.run.one_table import TableRunner
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile, TableState
-from singerlake.tables.tasks.read_file import check_written, read_hidden, read_rows
-from singerlake.work.engine import Engine
+from singerlake.tables.tasks.files import check_written, read_hidden, read_rows
+from singerlake.work.engine import Engine, Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,16 +32,13 @@ class TableFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class _CheckFile:
+class _CheckFile(Task[TableFile, tuple[str, ...]]):
     """The task: each file of a table is there, whole, and holds as many rows as the state says."""
 
     prefix: str
 
     def size(self, item: TableFile) -> int:
         return item.bytes
-
-    def together(self, storage: Storage, items: Sequence[TableFile]) -> list[tuple[str, ...]]:
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: TableFile) -> tuple[str, ...]:
         found = []
@@ -105,7 +102,7 @@ def _first_difference(left: pa.Table, right: pa.Table) -> int | None:
 
     rows = []
     for name in left.column_names:
-        place = pc.index(differing(left.column(name), right.column(name)), True).as_py()
-        if place >= 0:
-            rows.append(place)
+        row = pc.index(differing(left.column(name), right.column(name)), True).as_py()
+        if row >= 0:
+            rows.append(row)
     return min(rows, default=None)

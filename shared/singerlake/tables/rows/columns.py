@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -24,21 +24,45 @@ from singerlake.arrow.schema.columns import (
     Struct,
     Text,
     Timestamp,
+    arrow_schema,
     merge_all,
     settle,
 )
-from singerlake.arrow.schema.known import KnownObject
 from singerlake.arrow.schema.own import ALL, MESSAGE_TYPE, OFFSET, RESCUED, TABLE_VERSION, TIME, VERSION
-from singerlake.arrow.schema.types import arrow_schema
+from singerlake.arrow.values.known import KnownObject
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.state.model import Manifest
 from singerlake.tables.declaration.model import Deletions, Keep, TableDeclaration
-from singerlake.tables.rows.names import free_name, with_distinct_names
 from singerlake.tables.rows.partitions import is_partition
-from singerlake.tables.rows.types import SIMPLE
+from singerlake.tables.state.types import SIMPLE
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """``name``, with a number from 2 on where that is ``taken``. Those are in lower case."""
+    free, number = name, 1
+    while free.lower() in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def with_distinct_names(column: Column) -> Column:
+    """The type with such names for the fields of each object in it: the first of equals keeps its name."""
+    if isinstance(column, Array):
+        return Array(with_distinct_names(column.element))
+    if not isinstance(column, Struct):
+        return column
+    taken: set[str] = set()
+    fields = []
+    for field in column.fields:
+        name = free_name(field.name, taken)
+        taken.add(name.lower())
+        fields.append(replace(field, name=name, type=with_distinct_names(field.type)))
+    return Struct(tuple(fields))
+
 
 SDC_DELETED = "_sdc_deleted_at"
 VALID_FROM, VALID_TO, CURRENT = "_valid_from", "_valid_to", "_current"
@@ -46,8 +70,14 @@ GONE, GONE_AT = "_deleted", "_deleted_at"
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)\Z")
 
 
-WORKING = ("__deleted", "__moment", "__hidden")
-"""Names that tasks give to columns of their own, besides those of partitions."""
+DELETED = "__deleted"
+"""Whether a row's record is a deletion; only while rows are worked on."""
+MOMENT = "__moment"
+"""When a row's record was captured; only while rows of a history are worked on."""
+HIDDEN = "__hidden"
+"""Whether a record has no row; only while rows are worked on."""
+WORKING = (DELETED, MOMENT, HIDDEN)
+"""Columns that rows have only while they are worked on, besides partitions. No property has its column so named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +167,7 @@ def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumn
     there = declared(manifest, [], Request(mode=Mode.FAILFAST))
     fields = _own_fields(declaration, there) if there is not None else ()
     names = [field.name for field in fields]
-    for what, wanted in _named(declaration):
+    for what, wanted in named_in(declaration):
         if wanted not in names:
             raise unknown(declaration, what, wanted, names)
         if declaration.rule(wanted).drop and what not in ("columns", "deleted_when"):
@@ -166,7 +196,8 @@ def _own_fields(declaration: TableDeclaration, there: Struct) -> tuple[Field, ..
     return there.fields
 
 
-def _named(declaration: TableDeclaration) -> Iterable[tuple[str, str]]:
+def named_in(declaration: TableDeclaration) -> Iterable[tuple[str, str]]:
+    """The columns that are named, each with the key that names it."""
     for name in declaration.columns:
         yield "columns", name
     for what in ("key", "order_by", "sort_by"):

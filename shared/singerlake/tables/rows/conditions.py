@@ -14,7 +14,7 @@ from singerlake.arrow.schema.columns import Column
 from singerlake.clock import parse_timestamp
 from singerlake.conditions import Condition, Test, json_number, written
 from singerlake.errors import SettingError
-from singerlake.tables.rows.types import type_name
+from singerlake.tables.state.types import type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

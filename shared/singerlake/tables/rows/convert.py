@@ -5,47 +5,100 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from singerlake.arrow.schema.columns import JsonText
+from singerlake.arrow.schema.columns import Column, JsonText, Struct
 from singerlake.arrow.schema.own import OFFSET, RESCUED, TABLE_VERSION, TIME, TYPE
+from singerlake.arrow.values.values import parse, text_of
 from singerlake.clock import timestamp
 from singerlake.interpreter.process import with_room
 from singerlake.tables.declaration.model import Action, Keep, NullKeys, TableDeclaration
 from singerlake.tables.rows.cast import cast, with_rescued
 from singerlake.tables.rows.columns import (
     CURRENT,
+    DELETED,
     GONE,
     GONE_AT,
+    MOMENT,
     SDC_DELETED,
     VALID_FROM,
     VALID_TO,
+    WORKING,
     TableColumn,
     TableColumns,
 )
 from singerlake.tables.rows.conditions import holds
 from singerlake.tables.rows.deletions import with_deletions
 from singerlake.tables.rows.partitions import is_partition
-from singerlake.tables.rows.rescued import Rescued, add, count
 from singerlake.tables.state.model import Activation
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DELETED = "__deleted"
-"""Whether a row's record is a deletion; only while rows are worked on."""
-MOMENT = "__moment"
-"""When a row's record was captured; only while rows of a history are worked on."""
-HIDDEN = "__hidden"
-"""Whether a record has no row; only while rows are worked on."""
-WORKING = (DELETED, MOMENT, HIDDEN)
-"""Columns that rows have only while they are worked on, besides partitions. No property has its column so named."""
+
+MOST = 100
+"""Names that are counted: records may have any number of them."""
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_KINDS = {'"': "a string", "{": "an object", "[": "an array", "t": "a boolean", "f": "a boolean", "n": "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """``rows`` have a value of a property in ``_rescued_data``; ``first`` is the kind of the first one (``a string``).
+    ``declared``: whether the property has a column, whose type the value does not fit."""
+
+    rows: int
+    first: str
+    declared: bool
+
+
+def count(texts: Iterable[str], columns: Mapping[str, Column], counted: dict[str, Rescued]) -> None:
+    """Add the objects of ``_rescued_data`` to ``counted``, by the names of properties from the record inwards, as
+    ``address.zip``. ``columns`` are the types that properties are read as."""
+    for text in texts:
+        for name, written, declared in _within(text, columns, ""):
+            before = counted.get(name)
+            if before is not None or len(counted) < MOST:
+                rows, first = (
+                    (0, _KINDS.get(written[:1], "a number")) if before is None else (before.rows, before.first)
+                )
+                counted[name] = Rescued(rows + 1, first, declared)
+
+
+def add(counted: dict[str, Rescued], later: Mapping[str, Rescued]) -> None:
+    """Add what was counted of later records."""
+    for name, each in later.items():
+        before = counted.get(name)
+        if before is not None or len(counted) < MOST:
+            first = each if before is None else before
+            counted[name] = Rescued(each.rows + (before.rows if before else 0), first.first, first.declared)
+
+
+def _within(text: str, columns: Mapping[str, Column], prefix: str) -> Iterator[tuple[str, str, bool]]:
+    for name, written in _properties(text).items():
+        column = columns.get(name)
+        if isinstance(column, Struct) and written.startswith("{"):
+            yield from _within(written, {field.name: field.type for field in column.fields}, f"{prefix}{name}.")
+        else:
+            yield prefix + name, written, column is not None
+
+
+def _properties(text: str) -> dict[str, str]:
+    try:
+        return {name: bytes(written).decode() for name, written in _OBJECT.decode(text).items()}
+    except msgspec.DecodeError:
+        # Values that Python's parser alone takes are kept as they were written, NaN among them.
+        found = with_room(partial(parse, text.encode()))
+        return {name: text_of(value) for name, value in found.items()}
+
+
 SHOWN = 5
 """Offsets of rows that a report names for each check."""
 
@@ -163,12 +216,12 @@ class RowMaker:
         times = read.column(TIME) if self.declaration.has_moments else None
         others = read.filter(pc.invert(is_record)).select([OFFSET, TABLE_VERSION])
         if others.num_rows:
-            places = read.column(OFFSET)
+            offsets = read.column(OFFSET)
             for each in others.to_pylist():
                 if each[TABLE_VERSION] is not None:
                     moment = None
                     if times is not None:
-                        moment = _last(times.slice(0, pc.index(places, each[OFFSET]).as_py())) or seen.moment
+                        moment = _last(times.slice(0, pc.index(offsets, each[OFFSET]).as_py())) or seen.moment
                     at = None if moment is None else timestamp(moment)
                     seen.activations.append(Activation(offset=each[OFFSET], version=each[TABLE_VERSION], at=at))
         if times is not None:

@@ -1,6 +1,6 @@
-"""The order of rows: sorting, finding a place in sorted rows, telling equal neighbours and equal keys.
+"""The order of rows: sorting, finding a position in sorted rows, telling equal neighbours and equal keys.
 
-Null is last and NaN before it, as ``types.place`` has it for single values: driver and tasks agree on every range.
+Null is last and NaN before it, as ``sort_key`` has it for single values: driver and tasks agree on every range.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from singerlake.tables.rows.types import place
+from singerlake.tables.state.types import sort_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def sort_indices(rows: pa.Table, order: Sequence[str], *, nulls_first: bool) -> pa.Array:
-    """The places of ``rows`` in ascending order, equal ones as they come; NaN is beside null."""
+    """The positions of ``rows`` in ascending order, equal ones as they come; NaN is beside null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -28,9 +28,9 @@ def sort_indices(rows: pa.Table, order: Sequence[str], *, nulls_first: bool) -> 
 
 
 def numbered(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """These columns, called by their places in ``names``: Arrow takes a name that begins with a dot for a path, and
+    """These columns, called by their positions in ``names``: Arrow takes a name that begins with a dot for a path, and
     names columns of groups after others."""
-    return rows.select(list(names)).rename_columns([str(place) for place in range(len(names))])
+    return rows.select(list(names)).rename_columns([str(position) for position in range(len(names))])
 
 
 def distinct(rows: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -46,14 +46,14 @@ def are_among(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Array:
     import pyarrow.compute as pc
 
     own = numbered(rows, key)
-    by, place = own.column_names, "place"
-    wanted = numbered(others, key).cast(own.schema).append_column(place, pa.nulls(others.num_rows, pa.int64()))
-    own = own.append_column(place, pa.array(np.arange(rows.num_rows), pa.int64()))
+    by, position = own.column_names, "position"
+    wanted = numbered(others, key).cast(own.schema).append_column(position, pa.nulls(others.num_rows, pa.int64()))
+    own = own.append_column(position, pa.array(np.arange(rows.num_rows), pa.int64()))
     groups = pa.concat_tables([own, wanted]).group_by(by)
-    counted = groups.aggregate([(place, "list"), (place, "count"), ([], "count_all")])
-    shared = counted.filter(pc.greater(counted.column("count_all"), counted.column(f"{place}_count")))
+    counted = groups.aggregate([(position, "list"), (position, "count"), ([], "count_all")])
+    shared = counted.filter(pc.greater(counted.column("count_all"), counted.column(f"{position}_count")))
     found = np.zeros(rows.num_rows, bool)
-    found[pc.list_flatten(shared.column(f"{place}_list")).drop_null().to_numpy()] = True
+    found[pc.list_flatten(shared.column(f"{position}_list")).drop_null().to_numpy()] = True
     return pa.array(found)
 
 
@@ -79,12 +79,12 @@ def values_at(rows: pa.Table, order: Sequence[str], row: int) -> tuple[Any, ...]
 
 def rows_up_to(rows: pa.Table, order: Sequence[str], bound: tuple[Any, ...]) -> int:
     """How many of the sorted ``rows`` are not after ``bound``, values of ``order``."""
-    wanted = place(bound)
+    wanted = sort_key(bound)
     low, high = 0, rows.num_rows
     columns = [rows.column(name) for name in order]
     while low < high:
         middle = (low + high) // 2
-        if place(tuple(column[middle].as_py() for column in columns)) <= wanted:
+        if sort_key(tuple(column[middle].as_py() for column in columns)) <= wanted:
             low = middle + 1
         else:
             high = middle
@@ -118,7 +118,7 @@ def is_last_of(rows: pa.Table, names: Sequence[str]) -> pa.Array:
 
 
 def differing(left: pa.Array, right: pa.Array) -> pa.Array:
-    """Of each place whether two arrays differ there; null equals null, NaN equals NaN, and 0.0 equals -0.0, within
+    """Of each position whether two arrays differ there; null equals null, NaN equals NaN, and 0.0 equals -0.0, within
     nested values too."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from singerlake.tables.declaration.transforms import NULL_PARTITION
+from singerlake.tables.declaration.model import NULL_PARTITION
+from singerlake.tables.state.types import PARTITION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PARTITION = "__partition_"
-"""What the names of partition values begin with, while rows are worked on and in the order of a table. A number
-follows."""
 _LENGTHS = {"year": 4, "month": 7, "day": 10, "hour": 13}
 
 
@@ -31,23 +29,23 @@ class PartitionColumn:
     working: str
     folder: str
     column: str
-    part: str | None
+    unit: str | None
 
 
 def with_partitions(rows: pa.Table, partitions: Sequence[PartitionColumn]) -> pa.Table:
     """``rows`` with their partition values behind the other columns."""
     for partition in partitions:
-        rows = rows.append_column(partition.working, _values(rows.column(partition.column), partition.part))
+        rows = rows.append_column(partition.working, _values(rows.column(partition.column), partition.unit))
     return rows
 
 
-def _values(column: pa.ChunkedArray, part: str | None) -> Any:
+def _values(column: pa.ChunkedArray, unit: str | None) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if part is not None:
+    if unit is not None:
         # Text of ISO 8601 is cut: its years have four digits everywhere.
-        text = pc.utf8_slice_codeunits(_iso(column), 0, _LENGTHS[part])
+        text = pc.utf8_slice_codeunits(_iso(column), 0, _LENGTHS[unit])
     elif pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         text = _iso(column)
     elif pa.types.is_boolean(column.type):

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import (
@@ -13,23 +14,23 @@ from singerlake.errors import (
     LakeError,
     LineageChangedError,
     MissingFileError,
+    SingerlakeError,
     TooManyConflictsError,
 )
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
-from singerlake.tables.declaration.model import TableDeclaration
+from singerlake.tables.declaration.model import Format, TableDeclaration
 from singerlake.tables.declaration.stored import declaration_of, earlier_declarations
 from singerlake.tables.delta.publish import catch_up
-from singerlake.tables.rows.rescued import Rescued
+from singerlake.tables.rows.convert import Rescued
 from singerlake.tables.run.discard import discarded
-from singerlake.tables.run.plan import TablePlan, as_it_was, make_plan
+from singerlake.tables.run.plan import SqlPlan, TablePlan, as_it_was, make_plan
 from singerlake.tables.run.publish import Publication, first_state
+from singerlake.tables.run.sql_engine import SqlEngine, without_spark
 from singerlake.tables.run.write import TableAttempt
-from singerlake.tables.sql.plan import SqlPlan
-from singerlake.tables.sql.port import SqlEngine, without_spark
-from singerlake.tables.state.commit import Found, commit, load, load_to_replace, require_conditions
+from singerlake.tables.state.commit import StoredState, commit, load, load_to_replace, require_conditions
 from singerlake.tables.state.model import TableRun, TableState, source_of
-from singerlake.upkeep.scan.schema_line import schema_before
+from singerlake.upkeep.scan import schema_before
 from singerlake.work.engine import Engine
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class TableRunner:
             declaration, self.manifest(declaration.tap, declaration.stream), base, full_refresh=full_refresh
         )
 
-    def base(self, table: str, *, full_refresh: bool) -> Found | None:
+    def base(self, table: str, *, full_refresh: bool) -> StoredState | None:
         """What a run begins with; ``full_refresh`` can begin with a broken state, too. Raises as ``load``."""
         return load_to_replace(self.storage, table) if full_refresh else load(self.storage, table)
 
@@ -86,7 +87,7 @@ class TableRunner:
             if plan.is_nothing:
                 return Outcome(plan, plan.state, None)
             if not begun:
-                require_conditions(self.storage, declaration.format)
+                require_conditions(self.storage, delta=declaration.format is Format.DELTA)
             if plan.base is None:
                 self.announce(declaration, again=begun)
                 begun = True
@@ -175,3 +176,28 @@ class TableRunner:
             )
         now = timestamp(self.clock.now())
         commit(self.storage, None, first_state(declaration, id=self.ids(), lake_id=self.lake_id(), now=now))
+
+
+TableStatus = Literal["made", "nothing_new", "planned", "no_messages", "failed"]
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """What became of one table. ``error`` says why it is as it was. ``outcome`` None and no error: its stream has no
+    messages yet."""
+
+    declaration: TableDeclaration
+    plan: TablePlan | SqlPlan | None
+    outcome: Outcome | None = None
+    error: SingerlakeError | None = field(default=None, compare=False)
+
+    @property
+    def status(self) -> TableStatus:
+        """The same in a word: ``planned`` where nothing was done yet."""
+        if self.error is not None:
+            return "failed"
+        if self.plan is None:
+            return "no_messages"
+        if self.outcome is None:
+            return "nothing_new" if self.plan.is_nothing else "planned"
+        return "nothing_new" if self.outcome.run is None else "made"

@@ -1,8 +1,12 @@
-"""What a run is to do for one table: from its state, its declaration and the stream as it is. Pure."""
+"""What a run is to do for one table, from its state, its declaration, and the stream or the tables as they are. Pure.
+
+A table of a statement is made anew, or gets what is new behind it where the table that it reads only grew. What the
+states say has to prove that: a row too many or too few would stay for ever.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -24,11 +28,22 @@ from singerlake.tables.delta.schema import check_columns
 from singerlake.tables.rows.columns import TableColumns, columns_of, left_out, type_named
 from singerlake.tables.rows.conditions import check_literals
 from singerlake.tables.rows.conform import only_adds
-from singerlake.tables.rows.partitions import PARTITION, PartitionColumn
-from singerlake.tables.rows.types import column_of, from_json, type_name, words_of
-from singerlake.tables.state.commit import Found
+from singerlake.tables.rows.partitions import PartitionColumn
+from singerlake.tables.state.commit import StoredState
 from singerlake.tables.state.keys import state_key
-from singerlake.tables.state.model import CASTS, Source, TableFile, TableState, source_of
+from singerlake.tables.state.model import (
+    CASTS,
+    COLLECT,
+    RUN,
+    MadeFrom,
+    TableFile,
+    TableRun,
+    TableSource,
+    TableState,
+    UpTo,
+    source_of,
+)
+from singerlake.tables.state.types import PARTITION, column_of, type_name, value_from_json, words_of
 
 WITHOUT_ROWS = ("checks", "null_keys")
 """What of a declaration says nothing about rows that are there already."""
@@ -42,7 +57,7 @@ class TablePlan:
     declaration: TableDeclaration
     columns: TableColumns
     manifest: Manifest = field(repr=False)
-    base: Found | None = field(repr=False)
+    base: StoredState | None = field(repr=False)
     key: tuple[str, ...]
     start: int
     stop: int
@@ -124,16 +139,16 @@ class TablePlan:
         return others <= set(self.key)
 
     def decoded(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """A place in the order, as a file of the state says it."""
+        """A position in the order, as a file of the state says it."""
         schema = self.columns.schema
         text = {each.working for each in self.partitions}
         return tuple(
-            value if name in text else from_json(value, schema.field(name).type)
+            value if name in text else value_from_json(value, schema.field(name).type)
             for name, value in zip(self.order, values, strict=True)
         )
 
     @property
-    def source(self) -> Source:
+    def source(self) -> TableSource:
         """What the table will be made from."""
         assert self.manifest.lineage is not None
         begin = self.state.sources[0].begin if self.state is not None and self.state.sources else self.start
@@ -145,14 +160,14 @@ def partitions_of(declaration: TableDeclaration, columns: TableColumns) -> tuple
     made = []
     for index, each in enumerate(declaration.partition_by):
         column = columns.name_of(each.column)
-        made.append(PartitionColumn(f"{PARTITION}{index}", each.name(column), column, each.part))
+        made.append(PartitionColumn(f"{PARTITION}{index}", each.name(column), column, each.unit))
     return tuple(made)
 
 
 def make_plan(
     declaration: TableDeclaration,
     manifest: Manifest,
-    base: Found | None,
+    base: StoredState | None,
     *,
     full_refresh: bool = False,
     stream_key: Sequence[str] | None = None,
@@ -209,7 +224,7 @@ def make_plan(
     )
 
 
-def _check_not_expired(declaration: TableDeclaration, manifest: Manifest, source: Source, why: str) -> None:
+def _check_not_expired(declaration: TableDeclaration, manifest: Manifest, source: TableSource, why: str) -> None:
     """Raise ``ExpiredMessagesError`` where a run would go on without messages that the table never had, or begin anew,
     for the reason ``why``, without some that its rows were made of."""
     begin = source.begin if source.lineage == manifest.lineage else 0
@@ -281,7 +296,7 @@ def check_uses(declaration: TableDeclaration, columns: TableColumns, key: tuple[
         deletes = declaration.deleted_when.column
         _check_literals(declaration, "deleted_when", deletes, declaration.deleted_when, known[deletes].type)
     for each in declaration.partition_by:
-        if each.part is not None and not isinstance(known[each.column].type, Timestamp | Date):
+        if each.unit is not None and not isinstance(known[each.column].type, Timestamp | Date):
             raise SettingError(
                 f"partition_by of table {declaration.name!r} is {str(each)!r}, which is not a time",
                 hint="name a column that is a timestamp or a date, or cast it",
@@ -352,3 +367,124 @@ def as_it_was(manifest: Manifest, offset: int) -> Manifest:
 def plain(column: Column) -> Column:
     """The type as a state keeps it: what of JSON fits a decimal is not part of it."""
     return column_of(words_of(column), key="")
+
+
+ASKED, FIRST = "asked for", "for the first time"
+
+
+@dataclass(frozen=True)
+class SqlPlan:
+    """``why`` says in words why the statement is run, and is empty where the table is as it should be. ``tables`` are
+    those that it read the last time. ``continues``: of the one that it reads only new rows are to be read, if the run
+    finds that it only grew."""
+
+    declaration: TableDeclaration
+    base: StoredState | None = field(repr=False)
+    why: str
+    continues: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the table is as it should be."""
+        return not self.why
+
+    @property
+    def state(self) -> TableState | None:
+        """The table as it is published."""
+        return self.base.state if self.base is not None and self.base.state.is_published else None
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(each.table for each in self.state.made_from) if self.state is not None else ()
+
+
+def sql_plan(
+    declaration: TableDeclaration,
+    base: StoredState | None,
+    now: Callable[[str], TableState | None],
+    *,
+    full_refresh: bool = False,
+) -> SqlPlan:
+    """The plan for a table whose state is ``base``; ``now`` gives the state of another table as it will be
+    when this one is made, None where there is none or it is not known yet."""
+    if base is None or not base.state.is_published:
+        return SqlPlan(declaration, base, FIRST)
+    if full_refresh:
+        return SqlPlan(declaration, base, ASKED)
+    changed = changes(base.state, declaration)
+    if changed:
+        return SqlPlan(declaration, base, f"its declaration changed: {', '.join(changed)}")
+    states = [(each, now(each.table)) for each in base.state.made_from]
+    others = [each.table for each, state in states if state is None or state.rows_id != each.rows]
+    if not others:
+        return SqlPlan(declaration, base, "")
+    only_grew = all(state is None or new_rows(each, state) is not None for each, state in states)
+    continues = only_grew and may_continue(base.state)
+    return SqlPlan(declaration, base, f"{', '.join(others)} changed", continues)
+
+
+CONTINUED_RUNS = 50
+"""After so many runs that continue one makes all rows: each adds a file, however small."""
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows that came to a table: those of ``files`` that are of records with offsets from ``start`` on."""
+
+    files: tuple[TableFile, ...]
+    start: int
+
+
+def up_to(state: TableState) -> UpTo | None:
+    """Where the table ends; None where rows that come later could not be told from those that it has."""
+    if state.is_of_statement:
+        end: int | None = len(state.files)
+    else:
+        end = state.sources[0].offset if state.declaration.get("keep") == Keep.APPEND.value else None
+    return None if end is None else UpTo(id=state.id, end=end, columns=state.columns_id)
+
+
+def may_continue(state: TableState) -> bool:
+    """Whether a table of a statement can have new rows behind those that it has, if the one that it was made from only
+    grew."""
+    if state.order or len(state.made_from) != 1 or state.made_from[0].up_to is None:
+        return False
+    runs = [run for run in state.runs if run.kind != COLLECT]
+    return any(not is_continued(run) for run in runs[-CONTINUED_RUNS:])
+
+
+def is_continued(run: TableRun) -> bool:
+    """Whether a run of a statement left the rows as they were that the table had."""
+    return run.stop > 0
+
+
+def new_rows(before: MadeFrom, now: TableState) -> NewRows | None:
+    """What came to a table since it was read; None where it may have done anything but grow."""
+    mark = before.up_to
+    if mark is None or now.generation != before.generation or now.columns_id != mark.columns:
+        return None
+    return _of_statement(before, mark, now) if now.is_of_statement else _of_stream(mark, now)
+
+
+def _of_stream(mark: UpTo, now: TableState) -> NewRows | None:
+    """A table with all records of a stream. Each of its rows tells its offset, in whatever file it lies by now."""
+    since = now.since(mark.id)
+    end = up_to(now)
+    if since is None or any(map(_changed_rows, since)) or end is None or end.end < mark.end:
+        return None
+    return NewRows(tuple(file for file in now.files if file.offsets[1] >= mark.end), mark.end)
+
+
+def _of_statement(before: MadeFrom, mark: UpTo, now: TableState) -> NewRows | None:
+    """A table of a statement that has the files that it had, and others behind them. An id of a file is never used
+    again."""
+    if now.rows_id_of(now.files[: mark.end]) != before.rows:
+        return None
+    return NewRows(now.files[mark.end :], 0)
+
+
+def _changed_rows(run: TableRun) -> bool:
+    """Whether a write may have done something to rows that were there before it."""
+    if run.kind == COLLECT:
+        return False
+    return run.kind != RUN or run.updated > 0 or run.deleted > 0

@@ -12,11 +12,10 @@ from singerlake.clock import Clock, parse_timestamp, timestamp
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Deletions, TableDeclaration
-from singerlake.tables.rows.types import words_of
 from singerlake.tables.run.discard import discarded
 from singerlake.tables.run.plan import WITHOUT_ROWS, TablePlan, make_plan
 from singerlake.tables.run.write import TableAttempt
-from singerlake.tables.state.commit import Found, commit, load_to_replace
+from singerlake.tables.state.commit import StoredState, commit, load_to_replace
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import (
     CASTS,
@@ -31,6 +30,7 @@ from singerlake.tables.state.model import (
     TableRun,
     TableState,
 )
+from singerlake.tables.state.types import words_of
 
 REBASES = 20
 """Times that one run's files are published behind other writes before the work is done again."""
@@ -48,7 +48,7 @@ class Publication:
     more: Callable[[TablePlan], TableAttempt]
     works: list[TableAttempt]
 
-    def publish(self) -> Found | None:
+    def publish(self) -> StoredState | None:
         """Commit what was made. None where other writes came first that it cannot follow; it is removed then. Raises
         what planning, reading and storage raise; what a commit may have made a part of the table is not removed."""
         state, base = self.state(), self.works[0].plan.base
@@ -73,7 +73,7 @@ class Publication:
         """The state of the last work."""
         return new_state(self.works[-1], lake_id=self.lake_id(), now=timestamp(self.clock.now()))
 
-    def _following(self, state: TableState, now: Found, base: TableState) -> TableState | None:
+    def _following(self, state: TableState, now: StoredState, base: TableState) -> TableState | None:
         """``state``, made of ``base``, as it can be published behind ``now``; None where it cannot. A table that was
         made anew follows increments: where these are ahead, it takes in as much, by one more work."""
         if not may_rebase(self.storage, state, self._paths(), base, now):
@@ -96,7 +96,7 @@ class Publication:
         return {path for work in self.works for file in work.made for path in file.paths}
 
 
-def may_rebase(storage: Storage, made: TableState, paths: Collection[str], base: TableState, now: Found) -> bool:
+def may_rebase(storage: Storage, made: TableState, paths: Collection[str], base: TableState, now: StoredState) -> bool:
     """Whether ``made`` from ``base``, with new files at ``paths``, can be published behind ``now``: only collectors
     wrote meanwhile, or it needs nothing of what they wrote; and no collector deletes a file of it.
 

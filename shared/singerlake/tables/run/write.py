@@ -1,35 +1,46 @@
-"""Writing what a run has planned: task after task, from new messages to the files of the table as it will be."""
+"""Writing what a run has planned: task after task, from new messages to the files of the table as it will be.
+
+The files of a table lie in order. Range i ends with the last position of file i; the last range is what comes after all
+files. A range is written anew where a new row falls into it, or a row of it goes.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from singerlake.arrow.plan.request import MessageKinds
-from singerlake.arrow.plan.splits import pack, runs
+from singerlake.arrow.plan.splits import pack, splits
+from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import CheckFailedError
 from singerlake.format.state import selection
-from singerlake.storage.port import Storage
-from singerlake.tables.declaration.model import Keep, TableDeclaration
+from singerlake.tables.declaration.model import Action, Check, Keep, TableDeclaration
 from singerlake.tables.rows.columns import TableColumn
-from singerlake.tables.rows.convert import NULL_KEY, RowMaker, Seen, one_of
-from singerlake.tables.rows.types import place as place_of
-from singerlake.tables.run.discard import Unpublished
+from singerlake.tables.rows.convert import NULL_KEY, SHOWN, RowMaker, Seen, one_of
+from singerlake.tables.run.discard import Attempt
 from singerlake.tables.run.plan import TablePlan, make_plan
-from singerlake.tables.run.regions import cut, regions
-from singerlake.tables.run.unique import check_unique, unique_columns
+from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import Activation, TableFile
-from singerlake.tables.tasks.arrange import Arrange, Arranged
+from singerlake.tables.state.types import sort_key
+from singerlake.tables.tasks.duplicates import CountDuplicates, SortColumn
 from singerlake.tables.tasks.extract import Extract, Extracted
-from singerlake.tables.tasks.find import Find, Found
-from singerlake.tables.tasks.replace import Replace, Replacement
-from singerlake.tables.tasks.resolve import KeyRange, Resolve, Resolved
-from singerlake.tables.tasks.sorted_run import SortedRun
-from singerlake.tables.tasks.write_file import Place
+from singerlake.tables.tasks.files import FileSpec
+from singerlake.tables.tasks.rewrite import (
+    Arrange,
+    Arranged,
+    Find,
+    FoundRows,
+    Region,
+    Replace,
+    Replacement,
+    Resolve,
+    Resolved,
+    Settle,
+)
+from singerlake.tables.tasks.sorted_chunks import ChunkRange, SortedChunk, sample
 from singerlake.work.batches import batches
-from singerlake.work.engine import Answer, Engine, Item, Task
 
 logger = logging.getLogger(__name__)
 
@@ -47,32 +58,23 @@ FEWEST_ROWS = 1000
 
 
 @dataclass
-class TableAttempt(Unpublished):
+class TableAttempt(Attempt):
     """``earlier`` are declarations by which the first records are made, each up to an offset. ``files`` is the table as
     it will be."""
 
-    storage: Storage
-    engine: Callable[[int], Engine]
     plan: TablePlan
-    id: str
     earlier: tuple[tuple[int, TableDeclaration], ...] = ()
-    seen: Seen = field(default_factory=Seen)
     files: tuple[TableFile, ...] = ()
-    made: list[TableFile] = field(default_factory=list)
-    scratch: list[str] = field(default_factory=list)
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
 
-    @property
-    def table(self) -> str:
-        return self.plan.declaration.name
-
     def do(self) -> None:
         """Do it. Raises ``CheckFailedError``, and what planning, reading and storage raise; ``discard`` then."""
         self._do()
-        self.scratch += check_unique(unique_columns(self.plan), self.files, self.id, self._done, self.seen)
-        self._refuse_failed()
+        plan = self.plan
+        checks = [each for each in plan.declaration.checks if each.condition is None and not _holds_anyway(plan, each)]
+        check_unique(self, [(each, plan.columns.name_of(each.column)) for each in checks], self.files, (OFFSET,))
 
     def _do(self) -> None:
         if self._is_straight():
@@ -92,9 +94,9 @@ class TableAttempt(Unpublished):
         if self.plan.is_keyed or self.plan.declaration.keep is Keep.APPEND:
             self._arrange(extracted)
         else:
-            new = [run for answer in extracted for run in answer.runs]
+            new = [chunk for answer in extracted for chunk in answer.chunks]
             found = self._find(new)
-            self._replace(found, self._resolve(new, [each.run for each in found if each.run is not None]))
+            self._replace(found, self._resolve(new, [each.chunk for each in found if each.chunk is not None]))
 
     @property
     def activations(self) -> tuple[Activation, ...]:
@@ -151,7 +153,7 @@ class TableAttempt(Unpublished):
         task = Extract(
             maker=RowMaker(declared, plan.columns, plan.key),
             messages=plan.messages,
-            place=self._place(MOST_ROWS),
+            spec=self._spec(MOST_ROWS),
             run=self.id,
             order=plan.order if ordered else key,
             key=key,
@@ -162,19 +164,19 @@ class TableAttempt(Unpublished):
             activations=self.activations,
         )
         answers = []
-        for start, stop, by in self._parts():
+        for start, stop, by in self._spans():
             files = plan.manifest.files_from(start, stop)
             selection.check_offsets(plan.manifest, files, start, stop)
-            part = replace(task, maker=RowMaker(by, plan.columns, plan.key))
-            for _, answer in self._done(part, pack(runs(files, start, stop, SPLIT_BYTES), SPLIT_BYTES)):
+            of_span = replace(task, maker=RowMaker(by, plan.columns, plan.key))
+            for _, answer in self.done(of_span, pack(splits(files, start, stop, SPLIT_BYTES), SPLIT_BYTES)):
                 answers.append(answer)
                 self.seen.add(answer.seen)
                 self.made += answer.files
-                self.scratch += [run.key for run in answer.runs]
-        self._refuse_failed()
+                self.scratch += [chunk.key for chunk in answer.chunks]
+        refuse_failed(self)
         return answers
 
-    def _parts(self) -> Iterator[tuple[int, int, TableDeclaration]]:
+    def _spans(self) -> Iterator[tuple[int, int, TableDeclaration]]:
         """The offsets that one declaration makes records of, and it."""
         start = self.plan.start
         for end, by in (*self.earlier, (self.plan.stop, self.plan.declaration)):
@@ -183,88 +185,57 @@ class TableAttempt(Unpublished):
                 yield start, stop, by
                 start = stop
 
-    def _refuse_failed(self) -> None:
-        if self.seen.failed:
-            raise failed_checks(self.plan.declaration, self.seen, self.plan)
-
     def _arrange(self, extracted: Sequence[Extracted]) -> None:
         plan = self.plan
-        found = [run for answer in extracted for run in answer.runs]
+        found = [chunk for answer in extracted for chunk in answer.chunks]
         touched = {index for answer in extracted for index in answer.touched} | self._losing()
         rows = self._file_rows(found)
-        task = Arrange(
-            keep=plan.declaration.keep,
-            columns=plan.columns,
-            place=self._place(rows),
-            key=plan.names(plan.key),
-            order_by=plan.names(plan.declaration.order_by),
-            activations=self.activations,
-            start=plan.start,
-        )
+        task = Arrange(self._settle(), self._spec(rows))
         meant = regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
-        self._take((region.files, answer) for region, answer in self._done(task, meant))
+        self._take((region.files, answer) for region, answer in self.done(task, meant))
 
-    def _find(self, new: Sequence[SortedRun]) -> list[Found]:
+    def _find(self, new: Sequence[SortedChunk]) -> list[FoundRows]:
         plan = self.plan
         if not new:
             return []
         task = Find(
             keep=plan.declaration.keep,
             columns=plan.columns,
-            prefix=self._place(1).prefix,
+            prefix=self._spec(1).prefix,
             run=self.id,
             key=plan.names(plan.key),
-            runs=tuple(new),
+            chunks=tuple(new),
             cuts=tuple(cut(new, MOST_ROWS)),
         )
         groups = list(batches(plan.files, _bytes, size=FIND_BYTES, most=FIND_FILES))
-        found = [answer for _, answer in self._done(task, groups)]
-        self.scratch += [each.run.key for each in found if each.run is not None]
+        found = [answer for _, answer in self.done(task, groups)]
+        self.scratch += [each.chunk.key for each in found if each.chunk is not None]
         return found
 
-    def _resolve(self, new: Sequence[SortedRun], earlier: Sequence[SortedRun]) -> list[Resolved]:
-        plan = self.plan
-        task = Resolve(
-            keep=plan.declaration.keep,
-            columns=plan.columns,
-            place=self._place(MOST_ROWS),
-            run=self.id,
-            key=plan.names(plan.key),
-            order_by=plan.names(plan.declaration.order_by),
-            activations=self.activations,
-            start=plan.start,
-            bounds=self._bounds(),
-        )
-        ranges = []
-        after = None
-        for end in [*cut([*new, *earlier], self._region_rows([*new, *earlier])), None]:
-            parts, others = (
-                tuple(part for part in (run.within(after, end) for run in runs) if part.chunks)
-                for runs in (new, earlier)
-            )
-            if parts:
-                ranges.append(KeyRange(after, end, parts, others))
-            after = end
+    def _resolve(self, new: Sequence[SortedChunk], earlier: Sequence[SortedChunk]) -> list[Resolved]:
+        task = Resolve(self._settle(), self._spec(MOST_ROWS), self.id, self._bounds())
+        both = [*new, *earlier]
+        ranges = [each for each in ranges_of(both, self._region_rows(both)) if each.chunks]
         answers = []
-        for _, answer in self._done(task, ranges):
+        for _, answer in self.done(task, ranges):
             answers.append(answer)
-            self.scratch += [answer.run.key] if answer.run else []
+            self.scratch += [answer.chunk.key] if answer.chunk else []
             self._count(answer)
         return answers
 
-    def _replace(self, earlier: Sequence[Found], resolved: Sequence[Resolved]) -> None:
+    def _replace(self, earlier: Sequence[FoundRows], resolved: Sequence[Resolved]) -> None:
         plan = self.plan
-        removed = {file: places for each in earlier for file, places in each.places.items()}
-        found = [answer.run for answer in resolved if answer.run is not None]
+        removed = {file: positions for each in earlier for file, positions in each.positions.items()}
+        found = [answer.chunk for answer in resolved if answer.chunk is not None]
         touched = {index for answer in resolved for index in answer.touched} | self._losing()
         touched |= {index for index, file in enumerate(plan.files) if file.id in removed}
         rows = self._file_rows(found)
-        task = Replace(plan.declaration.keep, plan.columns, self._place(rows), self.activations)
+        task = Replace(plan.declaration.keep, plan.columns, self._spec(rows), self.activations)
         meant = [
             Replacement(region, {file.id: removed[file.id] for file in region.files if file.id in removed})
             for region in regions(plan.files, self._bounds(), touched, found, self._region_rows(found), rows)
         ]
-        self._take((item.region.files, answer) for item, answer in self._done(task, meant))
+        self._take((item.region.files, answer) for item, answer in self.done(task, meant))
 
     def _take(self, answers: Iterable[tuple[Sequence[TableFile], Arranged]]) -> None:
         """The files of the table: new ones in the place of those that were read for them."""
@@ -274,15 +245,12 @@ class TableAttempt(Unpublished):
             self.made += answer.files
             self._count(answer)
         kept = [file for file in self.plan.files if file.id not in rewritten]
-        self.files = tuple(sorted([*kept, *self.made], key=lambda file: place_of(self.plan.decoded(file.last))))
+        self.files = tuple(sorted([*kept, *self.made], key=lambda file: sort_key(self.plan.decoded(file.last))))
 
     def _count(self, answer: Arranged | Resolved) -> None:
         self.inserted += answer.inserted
         self.updated += answer.updated
         self.deleted += answer.deleted
-
-    def _done(self, task: Task[Item, Answer], items: Sequence[Item]) -> Iterable[tuple[Item, Answer]]:
-        return self.engine(sum(map(task.size, items)))(task, items) if items else ()
 
     def _losing(self) -> set[int]:
         """The files of which an ACTIVATE_VERSION may send rows away, or end their intervals."""
@@ -295,10 +263,15 @@ class TableAttempt(Unpublished):
             )
         }
 
-    def _place(self, file_rows: int) -> Place:
+    def _settle(self) -> Settle:
+        plan, declared = self.plan, self.plan.declaration
+        key, order_by = plan.names(plan.key), plan.names(declared.order_by)
+        return Settle(declared.keep, plan.columns, key, order_by, self.activations, plan.start)
+
+    def _spec(self, file_rows: int) -> FileSpec:
         plan = self.plan
         declared = plan.declaration
-        return Place(
+        return FileSpec(
             declared.name,
             plan.generation,
             declared.format,
@@ -311,17 +284,17 @@ class TableAttempt(Unpublished):
     def _bounds(self) -> tuple[tuple[Any, ...], ...]:
         return tuple(self.plan.decoded(file.last) for file in self.plan.files)
 
-    def _file_rows(self, found: Sequence[SortedRun]) -> int:
+    def _file_rows(self, found: Sequence[SortedChunk]) -> int:
         """Rows that a file should have."""
-        rows = sum(run.rows for run in found)
+        rows = sum(chunk.rows for chunk in found)
         total = rows + sum(file.rows for file in self.plan.files)
         if self.plan.declaration.keep is Keep.APPEND:
             return MOST_ROWS
         return min(MOST_ROWS, max(LEAST_ROWS, total // WANTED_FILES))
 
-    def _region_rows(self, found: Sequence[SortedRun]) -> int:
+    def _region_rows(self, found: Sequence[SortedChunk]) -> int:
         """Rows, new and old, that one task takes: as many as its memory holds, since most of them may be of one key."""
-        rows, memory = (sum(getattr(run, name) for run in found) for name in ("rows", "memory"))
+        rows, memory = (sum(getattr(chunk, name) for chunk in found) for name in ("rows", "memory"))
         return max(FEWEST_ROWS, REGION_MEMORY * rows // memory) if memory else MOST_ROWS
 
 
@@ -329,8 +302,11 @@ def _bytes(file: TableFile) -> int:
     return file.bytes
 
 
-def failed_checks(declaration: TableDeclaration, seen: Seen, plan: TablePlan | None = None) -> CheckFailedError:
-    """The error that names the checks and some offsets. ``plan`` is that of a table of a stream."""
+def refuse_failed(work: Attempt) -> None:
+    """Raise ``CheckFailedError`` where a check failed: it names the checks and some offsets."""
+    seen = work.seen
+    if not seen.failed:
+        return
     told = "; ".join(
         f"{name}: {count} {'row' if count == 1 else 'rows'}"
         + (f", as at offset {', '.join(map(str, offsets))}" if offsets else "")
@@ -338,10 +314,10 @@ def failed_checks(declaration: TableDeclaration, seen: Seen, plan: TablePlan | N
             (name, count, seen.examples.get(name)) for name, count in sorted(seen.failed.items())
         )
     )
-    records = () if plan is None else plan.columns.records
+    records, key = (work.plan.columns.records, work.plan.key) if isinstance(work.plan, TablePlan) else ((), ())
     hints = []
     if NULL_KEY in seen.failed:
-        for source in () if plan is None else plan.key:
+        for source in key:
             other = next((each.source for each in records if _differ_by_case(source, each)), None)
             if other is not None:
                 hints.append(f"to make one column of both: columns: {{{other!r}: {{rename: {source!r}}}}}")
@@ -354,11 +330,147 @@ def failed_checks(declaration: TableDeclaration, seen: Seen, plan: TablePlan | N
         hints.append("records have values of both properties: give each a column of its own by 'rename'")
     if seen.failed.keys() - {NULL_KEY, *joined}:
         hints.append("correct the source, or set the check to drop or warn")
-    return CheckFailedError(
-        f"nothing was published, since checks failed: {told}", hint="; ".join(hints), table=declaration.name
+    raise CheckFailedError(
+        f"nothing was published, since checks failed: {told}",
+        hint="; ".join(hints),
+        table=work.plan.declaration.name,
     )
 
 
 def _differ_by_case(source: str, column: TableColumn) -> bool:
     """Whether a property is another one than that column's, whose name is equal but for case."""
     return source not in column.sources and source.lower() == column.source.lower()
+
+
+RANGE_ROWS = 1_000_000
+"""Values that a task counts."""
+
+
+def check_unique(
+    work: Attempt, checks: Iterable[tuple[Check, str]], files: Sequence[TableFile], beside: tuple[str, ...]
+) -> None:
+    """Count in ``work`` what the checks that say that a column has no value twice find in ``files``; the table's name
+    of the column is with each. The columns of all files are read, and those ``beside`` that tell where a row comes
+    from. Raises ``CheckFailedError``, and what tasks raise."""
+    seen = work.seen
+    for check, column in checks:
+        sort = SortColumn(table_prefix(work.plan.declaration.name), work.id, column, beside)
+        found = [answer for _, answer in work.done(sort, files) if answer is not None]
+        work.scratch += [each.key for each in found]
+        ranges = ranges_of(found, RANGE_ROWS)
+        count, examples = 0, []
+        for _, (more, offsets) in work.done(CountDuplicates(column, beside), ranges):
+            count += more
+            examples += offsets
+        if count:
+            counts = seen.failed if check.action is Action.FAIL else seen.warned
+            counts[check.name] += count
+            seen.examples[check.name] = examples[:SHOWN]
+    refuse_failed(work)
+
+
+def _holds_anyway(plan: TablePlan, check: Check) -> bool:
+    """Whether the column is the whole key of a table that has each key once."""
+    return plan.declaration.keep is Keep.LATEST and plan.key == (check.column,)
+
+
+Position = tuple[Any, ...]
+
+
+def regions(
+    files: Sequence[TableFile],
+    bounds: Sequence[Position],
+    touched: Iterable[int],
+    chunks: Sequence[SortedChunk],
+    most_rows: int,
+    file_rows: int,
+) -> list[Region]:
+    """The ranges in ``touched``, with neighbours put together and cut again so that each has about ``most_rows`` rows.
+    ``bounds`` are the last positions of ``files``, which should have ``file_rows`` rows."""
+    wanted = set(touched)
+    # A small last file grows instead of getting one more behind it.
+    if len(files) in wanted and files and files[-1].rows < file_rows // 2:
+        wanted.add(len(files) - 1)
+    made: list[Region] = []
+    group: list[int] = []
+    for index in [*sorted(wanted), None]:
+        if group and (index is None or index != group[-1] + 1):
+            made += _cut(files, bounds, group, chunks, most_rows)
+            group = []
+        if index is not None:
+            group.append(index)
+    return made
+
+
+def cut(
+    chunks: Sequence[SortedChunk],
+    most_rows: int,
+    *,
+    others: Sequence[tuple[Position, int]] = (),
+    up_to: Position | None = None,
+) -> list[Position]:
+    """Positions that cut rows into pieces of about ``most_rows``. ``others`` are more positions, each with how many
+    rows are before it."""
+    marks = sorted([*others, *sample(chunks)], key=lambda mark: sort_key(mark[0]))
+    cuts: list[Position] = []
+    rows, left = 0, sum(count for _, count in marks)
+    for at, count in marks:
+        rows += count
+        left -= count
+        outside = up_to is not None and sort_key(at) >= sort_key(up_to)
+        if (
+            rows >= most_rows
+            and left >= most_rows // 2
+            and not outside
+            and (not cuts or sort_key(at) > sort_key(cuts[-1]))
+        ):
+            cuts.append(at)
+            rows = 0
+    return cuts
+
+
+def ranges_of(chunks: Sequence[SortedChunk], rows: int) -> list[ChunkRange]:
+    """Ranges of about ``rows`` rows each, which together have all rows of ``chunks``."""
+    ranges: list[ChunkRange] = []
+    after: Position | None = None
+    for end in [*cut(chunks, rows), None]:
+        pieces = tuple(piece for piece in (each.within(after, end) for each in chunks) if piece.blocks)
+        ranges.append(ChunkRange(after, end, pieces))
+        after = end
+    return ranges
+
+
+def _cut(
+    files: Sequence[TableFile],
+    bounds: Sequence[Position],
+    group: list[int],
+    chunks: Sequence[SortedChunk],
+    most_rows: int,
+) -> list[Region]:
+    first, last = group[0], group[-1]
+    after = bounds[first - 1] if first else None
+    up_to = bounds[last] if last < len(files) else None
+    inside = [chunk.within(after, up_to) for chunk in chunks]
+    inside = [chunk for chunk in inside if chunk.blocks]
+    others = [(bounds[index], files[index].rows) for index in group if index < len(files)]
+    cuts = cut(inside, most_rows, others=others, up_to=up_to)
+    ends: list[Position | None] = [*cuts, up_to]
+    made = []
+    for end in ends:
+        meant = tuple(
+            files[index]
+            for index in group
+            if index < len(files) and _overlaps(bounds[index], bounds[index - 1] if index else None, after, end)
+        )
+        pieces = tuple(piece for piece in (chunk.within(after, end) for chunk in inside) if piece.blocks)
+        if meant or pieces:
+            made.append(Region(after, end, pieces, meant))
+        after = end
+    return made
+
+
+def _overlaps(bound: Position, before: Position | None, after: Position | None, up_to: Position | None) -> bool:
+    """Whether a file, whose rows are after ``before`` and not after ``bound``, may hold some of a region."""
+    if after is not None and sort_key(bound) <= sort_key(after):
+        return False
+    return up_to is None or before is None or sort_key(before) < sort_key(up_to)

@@ -13,22 +13,19 @@ from msgspec.structs import replace
 
 from singerlake.clock import timestamp
 from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsError, expected_errors
-from singerlake.tables.declaration.model import TableDeclaration
-from singerlake.tables.declaration.relations import relations_in
-from singerlake.tables.declaration.statement import name_in
+from singerlake.tables.declaration.model import Format, TableDeclaration
+from singerlake.tables.declaration.statement import name_in, relations_in
 from singerlake.tables.declaration.streams import hint_for
 from singerlake.tables.read import LakeTable
-from singerlake.tables.run.one_table import ATTEMPTS, Outcome, TableRunner
-from singerlake.tables.run.results import TableResult
-from singerlake.tables.sql.attempt import SqlAttempt
-from singerlake.tables.sql.grown import new_rows, up_to
-from singerlake.tables.sql.plan import SqlPlan, sql_plan
-from singerlake.tables.sql.port import Shown, SqlEngine
+from singerlake.tables.run.one_table import ATTEMPTS, Outcome, TableResult, TableRunner
+from singerlake.tables.run.plan import SqlPlan, new_rows, sql_plan, up_to
+from singerlake.tables.run.sql_engine import Shown, SqlEngine
+from singerlake.tables.sql.write import SqlAttempt
 from singerlake.tables.state.commit import commit, load, require_conditions
 from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import MadeFrom, TableState, source_of
-from singerlake.tables.tasks.read_file import read_rows
+from singerlake.tables.tasks.files import read_rows
 from singerlake.work.parallel import THREADS, in_parallel
 
 logger = logging.getLogger(__name__)
@@ -93,7 +90,7 @@ class SqlTables:
         try:
             meant = [_meant(relation, self._names()) for relation in relations_in(declaration.sql or "")]
         except SettingError as error:
-            raise _placed(error, declaration) from None
+            raise _with_line(error, declaration) from None
         return [name for name in meant if name is not None]
 
     def _state_planned(self, name: str) -> TableState | None:
@@ -169,7 +166,7 @@ class SqlTables:
     def _published(self, plan: SqlPlan) -> Outcome:
         runner, declaration = self.runner, plan.declaration
         engine = runner.sql()
-        require_conditions(runner.storage, declaration.format)
+        require_conditions(runner.storage, delta=declaration.format is Format.DELTA)
         self.began(plan)
         for attempt in range(ATTEMPTS + 1):
             if plan.base is None:
@@ -232,12 +229,14 @@ class SqlTables:
         try:
             query = engine.query(declaration.sql or "", names, find)
             try:
-                return SqlAttempt(runner.storage, runner.engine, plan, query, runner.ids(), part is not None)
+                return SqlAttempt(
+                    runner.storage, runner.engine, plan, runner.ids(), query=query, continues=part is not None
+                )
             except BaseException:
                 query.close()
                 raise
         except SettingError as error:
-            raise _placed(error, declaration) from None
+            raise _with_line(error, declaration) from None
 
     def _done_by(self, work: SqlAttempt, read: Mapping[str, LakeTable]) -> SqlAttempt:
         try:
@@ -249,7 +248,7 @@ class SqlTables:
                 # What an engine tells of a file that cannot be read says little.
                 self._read_files(read)
             if isinstance(error, SettingError):
-                raise _placed(error, work.plan.declaration) from None
+                raise _with_line(error, work.plan.declaration) from None
             raise
         return work
 
@@ -317,8 +316,8 @@ def _made_from(table: LakeTable, row_by_row: str | None) -> MadeFrom:
     )
 
 
-def _placed(error: SettingError, declaration: TableDeclaration) -> SettingError:
-    """The same error with the place of the statement, where it says none."""
+def _with_line(error: SettingError, declaration: TableDeclaration) -> SettingError:
+    """The same error with the line of the statement, where it says none."""
     if isinstance(error, _CircleError) or "line" in error.context:
         return error
     context = {**error.context, **declaration.at("sql")}

@@ -170,7 +170,7 @@ class ArbitratedStorage:
 
 def arbitrated(storage: Storage, marks: TableMarks, ids: IdSource) -> Storage:
     """``storage``, on which several may write tables at once though it ignores conditions."""
-    return cast(Storage, ArbitratedStorage(storage, marks, ids))
+    return cast("Storage", ArbitratedStorage(storage, marks, ids))
 
 
 def _knows(body: bytes, mark: str) -> bool:

@@ -24,7 +24,7 @@ MEND = "restore the object, or make the table again with 'singerlake project run
 """The next step where a state cannot be used."""
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TableSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A stream, and what of it a table holds: messages with offsets from ``begin`` to below ``offset`` of that
     ``lineage``; what was before had expired when the table was made. ``erased`` were the files with holes in all of the
     stream when the state was written, as ``(end, holes)``, ``floor`` was its floor then."""
@@ -37,13 +37,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     erased: tuple[tuple[int, int], ...] = ()
     floor: int = 0
 
-    def behind(self, newest: Source) -> int:
+    def behind(self, newest: TableSource) -> int:
         """How many messages of the whole stream, as it is now, the table does not hold yet: all of them where it will
         be made anew, since the stream was rebuilt or records were erased."""
         goes_on = self.lineage == newest.lineage and self.knows_holes_of(newest)
         return newest.offset - max(self.offset if goes_on else 0, newest.floor)
 
-    def knows_holes_of(self, other: Source) -> bool:
+    def knows_holes_of(self, other: TableSource) -> bool:
         """Whether all that is erased in ``other``, the stream at another time, was erased here, as far as it has not
         expired. Files are joined and never cut, so that a floor is between two files at any time."""
         floor = max(self.floor, other.floor)
@@ -51,10 +51,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return here >= there
 
 
-def source_of(manifest: Manifest) -> Source:
+def source_of(manifest: Manifest) -> TableSource:
     """All of a stream as it is in that state."""
     erased = manifest.files.matching(lambda segment: segment.erased > 0)
-    return Source(
+    return TableSource(
         tap=manifest.tap,
         stream=manifest.stream,
         lineage=manifest.lineage or "",
@@ -203,7 +203,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     committed: str
     declaration: dict[str, Any]
     earlier: tuple[EarlierRules, ...] = ()
-    sources: tuple[Source, ...]
+    sources: tuple[TableSource, ...]
     made_from: tuple[MadeFrom, ...] = ()
     activated: Activation | None = None
     activated_before: Activation | None = None
@@ -319,7 +319,7 @@ def from_json(body: bytes, *, key: str) -> TableState:
 
 prepare_decoders(
     _Head,
-    Source,
+    TableSource,
     UpTo,
     MadeFrom,
     Activation,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.clock import random_id
@@ -13,12 +11,13 @@ from singerlake.tables.rows.convert import SHOWN
 from singerlake.tables.rows.order import is_last_of, sorted_rows
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import TableFile
-from singerlake.tables.tasks.read_file import read_rows
-from singerlake.tables.tasks.sorted_run import SortedRun, read_run, write_run
+from singerlake.tables.tasks.files import read_rows
+from singerlake.tables.tasks.sorted_chunks import ChunkRange, SortedChunk, write_chunk
+from singerlake.work.engine import Task
 
 
 @dataclass(frozen=True)
-class SortColumn:
+class SortColumn(Task[TableFile, SortedChunk | None]):
     """The task: the values of one column of a file, in order, but for nulls; None where there are none. ``prefix`` is
     the table's; ``beside`` are the columns that come along, with which ``CountDuplicates`` names rows."""
 
@@ -30,10 +29,7 @@ class SortColumn:
     def size(self, item: TableFile) -> int:
         return item.bytes
 
-    def together(self, storage: Storage, items: Sequence[TableFile]) -> list[SortedRun | None]:
-        return [self(storage, item) for item in items]
-
-    def __call__(self, storage: Storage, item: TableFile) -> SortedRun | None:
+    def __call__(self, storage: Storage, item: TableFile) -> SortedChunk | None:
         import pyarrow.compute as pc
 
         names = [self.column, *self.beside]
@@ -44,40 +40,27 @@ class SortColumn:
         if not rows.num_rows:
             return None
         key = self.prefix + scratch_path(self.run, random_id())
-        return write_run(storage, key, sorted_rows(rows, [self.column]), (self.column,))
+        return write_chunk(storage, key, sorted_rows(rows, [self.column]), (self.column,))
 
 
 @dataclass(frozen=True)
-class ValueRange:
-    """The values after one and not after another (None: no bound)."""
-
-    after: tuple[Any, ...] | None
-    up_to: tuple[Any, ...] | None
-    runs: tuple[SortedRun, ...]
-
-
-@dataclass(frozen=True)
-class CountDuplicates:
+class CountDuplicates(Task[ChunkRange, tuple[int, list[int]]]):
     """The task: how many rows of a range have a value that an earlier row has, and the first offsets of them, where
     rows have one."""
 
     column: str
     beside: tuple[str, ...] = (OFFSET,)
 
-    def size(self, item: ValueRange) -> int:
-        return sum(run.memory for run in item.runs)
+    def size(self, item: ChunkRange) -> int:
+        return item.memory
 
-    def together(self, storage: Storage, items: Sequence[ValueRange]) -> list[tuple[int, list[int]]]:
-        return [self(storage, item) for item in items]
-
-    def __call__(self, storage: Storage, item: ValueRange) -> tuple[int, list[int]]:
+    def __call__(self, storage: Storage, item: ChunkRange) -> tuple[int, list[int]]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = (read_run(storage, run, (self.column,), item.after, item.up_to) for run in item.runs)
-        parts = [rows for rows in found if rows is not None]
-        if not parts:
+        pieces = item.read(storage, (self.column,))
+        if not pieces:
             return 0, []
-        rows = sorted_rows(pa.concat_tables(parts), [self.column, *self.beside])
+        rows = sorted_rows(pa.concat_tables(pieces), [self.column, *self.beside])
         more = rows.filter(pc.invert(is_last_of(rows, [self.column])))
         return more.num_rows, more.column(OFFSET).slice(0, SHOWN).to_pylist() if self.beside else []

@@ -16,15 +16,16 @@ from singerlake.clock import random_id
 from singerlake.format import layout
 from singerlake.storage.port import Storage
 from singerlake.tables.rows.convert import RowMaker, Seen, without_working
-from singerlake.tables.rows.latest import winners
+from singerlake.tables.rows.deletions import in_force
 from singerlake.tables.rows.order import rows_up_to, sorted_rows
 from singerlake.tables.rows.partitions import with_partitions
-from singerlake.tables.rows.types import place
-from singerlake.tables.rows.versions import in_force
+from singerlake.tables.rows.winners import winners
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import Activation, TableFile
-from singerlake.tables.tasks.sorted_run import SortedRun, write_run
-from singerlake.tables.tasks.write_file import Place, write_files
+from singerlake.tables.state.types import sort_key
+from singerlake.tables.tasks.files import FileSpec, write_files
+from singerlake.tables.tasks.sorted_chunks import SortedChunk, write_chunk
+from singerlake.work.engine import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,21 +38,21 @@ class Extracted:
 
     seen: Seen
     touched: frozenset[int] = frozenset()
-    runs: tuple[SortedRun, ...] = ()
+    chunks: tuple[SortedChunk, ...] = ()
     files: tuple[TableFile, ...] = ()
 
 
 @dataclass(frozen=True)
-class Extract:
+class Extract(Task[tuple[Split, ...], Extracted]):
     """The task. ``straight``: rows go into files of the table as they come. ``key`` and ``order_by`` are the table's
     names of columns; ``key`` is empty in a table that keeps all records. The sorted rows are in
     the order ``order``. ``reduce``: a record that another one of the
-    same task wins over may be left out. ``bounds`` are the last places of the table's files, ``activations``
+    same task wins over may be left out. ``bounds`` are the last positions of the table's files, ``activations``
     what came before the new messages."""
 
     maker: RowMaker
     messages: MessageKinds
-    place: Place
+    spec: FileSpec
     run: str
     order: tuple[str, ...]
     key: tuple[str, ...] = ()
@@ -69,9 +70,6 @@ class Extract:
         """Raw bytes count here: each partition is work enough for a task of its own."""
         return sum(split.raw_bytes for split in item)
 
-    def together(self, storage: Storage, items: Sequence[tuple[Split, ...]]) -> list[Extracted]:
-        return [self(storage, item) for item in items]
-
     def __call__(self, storage: Storage, item: tuple[Split, ...]) -> Extracted:
         seen = Seen()
         rows = self._rows(storage, item, seen)
@@ -79,13 +77,13 @@ class Extract:
             return Extracted(seen)
         if self.straight:
             rows = in_force(rows, self.activations)
-            return Extracted(seen, files=tuple(write_files(storage, self.place, without_working(rows), None)))
+            return Extracted(seen, files=tuple(write_files(storage, self.spec, without_working(rows), None)))
         if self.reduce and seen.has_one_version:
             rows = winners(rows, self.key, self.order_by)
-        rows = sorted_rows(with_partitions(rows, self.place.partitions), self.order)
+        rows = sorted_rows(with_partitions(rows, self.spec.partitions), self.order)
         touched = touched_ranges(rows, self.order, self.bounds)
-        key = self.place.prefix + scratch_path(self.run, random_id())
-        return Extracted(seen, touched, runs=(write_run(storage, key, rows, self.order),))
+        key = self.spec.prefix + scratch_path(self.run, random_id())
+        return Extracted(seen, touched, chunks=(write_chunk(storage, key, rows, self.order),))
 
     def _rows(self, storage: Storage, item: tuple[Split, ...], seen: Seen) -> pa.Table | None:
         import pyarrow as pa
@@ -102,8 +100,8 @@ def touched_ranges(rows: pa.Table, order: Sequence[str], bounds: Sequence[tuple[
     """The ranges in which any of the sorted ``rows`` lies: range i ends with bound i."""
     if rows.num_rows < len(bounds):
         # A search in the rows looks at single values, which takes Arrow long: few rows are looked for instead.
-        places = [place(bound) for bound in bounds]
+        keys = [sort_key(bound) for bound in bounds]
         values = zip(*(rows.column(name).to_pylist() for name in order), strict=True)
-        return frozenset(bisect_left(places, place(each)) for each in values)
+        return frozenset(bisect_left(keys, sort_key(each)) for each in values)
     ends = [rows_up_to(rows, order, bound) for bound in bounds]
     return frozenset(index for index, (begin, end) in enumerate(pairwise([0, *ends, rows.num_rows])) if end > begin)

@@ -1,22 +1,32 @@
-"""Where the messages are that are to be erased: data files read one by one, and not changed."""
+"""Where the messages are that are to be erased, whatever lists them: data files read one by one, and not changed."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import BinaryIO, NamedTuple
 
-from singerlake.errors import BrokenFileError, MissingFileError
+from singerlake.conditions import Condition
+from singerlake.errors import BrokenFileError, LakeError, MissingFileError
+from singerlake.format import layout
+from singerlake.format.state.model import Manifest
 from singerlake.singer_file import inflate
-from singerlake.storage.port import Storage
-from singerlake.upkeep.erase.attached import RowsOf, attached_to
-from singerlake.upkeep.erase.match import Matcher
-from singerlake.upkeep.erase.matcher_cache import Ready
-from singerlake.upkeep.erase.members import read_gzip_members
-from singerlake.upkeep.erase.of_run import OfRun
-from singerlake.upkeep.scan.small_files import small_bodies
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.storage.port import Entry, Storage
+from singerlake.upkeep.erase.declared import as_declared
+from singerlake.upkeep.erase.match import Matcher, Meant, OfRun, Ready
+from singerlake.upkeep.erase.members import (
+    LeftObject,
+    RowsOf,
+    attached_to,
+    left_objects,
+    read_gzip_members,
+    unfinished_objects,
+)
+from singerlake.upkeep.result import Finding
+from singerlake.upkeep.scan import small_bodies
+from singerlake.work.engine import Engine
 
 CHUNK_BYTES = 1 << 20
 """Text that is looked through at once."""
@@ -30,7 +40,7 @@ class Sought(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMessages:
     """How many messages of an object are meant, how many ``records`` are among them, and which values of the condition
     they hold. ``attached`` are the attached files of these messages, where they are asked for. ``trouble`` says why not
     all of it was looked into."""
@@ -53,21 +63,21 @@ class FindMessages:
         """Its stored bytes."""
         return item.bytes
 
-    def __call__(self, storage: Storage, item: Sought) -> Found:
+    def __call__(self, storage: Storage, item: Sought) -> FoundMessages:
         """Read it whole. Raises what storage raises."""
         return self._look(storage, item, None)
 
-    def together(self, storage: Storage, items: Sequence[Sought]) -> Sequence[Found]:
+    def together(self, storage: Storage, items: Sequence[Sought]) -> Sequence[FoundMessages]:
         """Read several. Raises what storage raises."""
         bodies = small_bodies(storage, items)
         return [self._look(storage, item, body) for item, body in zip(items, bodies, strict=True)]
 
-    def _look(self, storage: Storage, item: Sought, body: bytes | None) -> Found:
+    def _look(self, storage: Storage, item: Sought, body: bytes | None) -> FoundMessages:
         try:
             with storage.open(item.key) if body is None else io.BytesIO(body) as stream:
                 found = self.look_into(item.key, stream)
         except MissingFileError:
-            return Found(trouble=Finding("missing", item.key, "is not there"))
+            return FoundMessages(trouble=Finding("missing", item.key, "is not there"))
         if not self.attached or not found.messages or found.trouble is not None:
             return found
         try:
@@ -77,7 +87,7 @@ class FindMessages:
             # It was collected meanwhile.
             return found
 
-    def look_into(self, key: str, stream: BinaryIO) -> Found:
+    def look_into(self, key: str, stream: BinaryIO) -> FoundMessages:
         """What is in the object with that key, whose stored bytes ``stream`` gives. Raises what ``stream`` raises."""
         look = _Look(key)
         trouble = None
@@ -88,7 +98,7 @@ class FindMessages:
                 look.into_text(stream, self.ready.matcher())
         except BrokenFileError as error:
             trouble = Finding("broken", key, error.message)
-        return Found(look.messages, look.records, frozenset(look.entries), trouble)
+        return FoundMessages(look.messages, look.records, frozenset(look.entries), trouble)
 
 
 class _Look:
@@ -121,3 +131,74 @@ class _Look:
         self.messages += len(matches.lines)
         self.records += matches.records
         self.entries |= matches.entries
+
+
+def find_traces(
+    storage: Storage, tap: str, stream: str, meant: Meant, engine: Engine, state: Callable[[], Manifest | None]
+) -> Iterator[Finding]:
+    """A finding for each object of a stream's folder that holds a record that is ``meant``, for each that cannot be
+    looked into to its end, and for each attached file that no record has in the newest ``state``. ``engine`` reads
+    them. Raises what storage raises."""
+    prefix = layout.stream_prefix(tap, stream)
+    attached: list[Entry] = []
+
+    def sought() -> Iterator[Sought]:
+        for entry in storage.list(prefix):
+            path = entry.key[len(prefix) :]
+            if layout.attached_name_in(path) is not None:
+                attached.append(entry)
+            elif not _is_metadata(path):
+                yield Sought(entry.key, entry.size)
+
+    objects = sought()
+    if isinstance(meant, Condition) and (declared := _state(state)) is not None:
+        meant = as_declared(meant, declared)
+    ready = Ready(meant)
+    for item, found in engine(FindMessages(ready), objects):
+        if found.records:
+            yield _trace(item.key, found.records)
+        if found.trouble is not None and found.trouble.kind != "missing":
+            yield Finding("erased", item.key, f"cannot be read to its end: {found.trouble.message}")
+    for name, found in look_at_unfinished(storage, prefix, ready):
+        yield _trace(name, found.records)
+    newest = _state(state) if attached else None
+    for left in chain(left_objects(newest, attached, prefix), unfinished_objects(storage, prefix)):
+        yield Finding("erased", left.key, f"is attached to no record, so nobody can tell whose it was; {_way(left)}")
+
+
+def look_at_unfinished(storage: Storage, prefix: str, ready: Ready) -> Iterator[tuple[str, FoundMessages]]:
+    """The data files below ``prefix`` that are not whole, by name, where what there is of one holds a message that
+    is meant. Raises what storage raises."""
+    finder = FindMessages(ready)
+    for name, opened in storage.unfinished(prefix):
+        with opened as stored:
+            # Of a data file there is no end yet; anything else is no gzip.
+            found = finder.look_into(name, stored)
+        if found.messages:
+            yield name, found
+
+
+def _state(state: Callable[[], Manifest | None]) -> Manifest | None:
+    try:
+        return state()
+    except LakeError:
+        # A finding of its own.
+        return None
+
+
+def _way(left: LeftObject) -> str:
+    if left.id is not None:
+        return "'singerlake gc --delete' deletes it after a grace time"
+    if left.bytes is None:
+        return "it is not whole: delete it by hand when no writer is at work"
+    return "'singerlake gc --orphans --delete' does so if no run lists it"
+
+
+def _trace(key: str, count: int) -> Finding:
+    return Finding("erased", key, f"holds {'a record' if count == 1 else f'{count:,} records'} that should be erased")
+
+
+def _is_metadata(path: str) -> bool:
+    """Whether an object is of a kind that holds nothing of a record."""
+    lock = path.rpartition("/")[2] == layout.LOCK
+    return lock or path == layout.MANIFEST or path.startswith(f"{layout.LOG}/") or layout.is_kept_schema(path)

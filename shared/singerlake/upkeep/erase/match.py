@@ -1,18 +1,23 @@
-"""Finding the records that a condition means among lines, at nearly the speed of msgspec.
+"""Finding the messages that are to be erased: records that a condition means, at nearly the speed of msgspec, or all
+that one run brought.
 
 Of each line only what the condition names is decoded; what msgspec does not take, or what is none of the shapes that
-it was told, is looked at line by line, with a parser that takes all that a lake holds.
+it was told, is looked at line by line, with a parser that takes all that a lake holds. Which messages a run brought the
+headers of the files say that it wrote, also where these were joined.
 """
 
 from __future__ import annotations
 
 import json
 import operator
+import pickle
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -21,7 +26,9 @@ import msgspec
 from singerlake.attached.property_path import ABSENT, EACH, Step, values_at
 from singerlake.clock import parse_timestamp
 from singerlake.conditions import Condition, Reading, Test, Value
-from singerlake.format.lines.messages import REFUSALS, one_a_line
+from singerlake.format.extra_fields import FileHeader, Provenance, own_words
+from singerlake.format.lines.holes import HOLE
+from singerlake.format.lines.messages import REFUSALS, is_record_line, is_schema_line, messages_in, one_a_line
 from singerlake.interpreter.process import with_room
 
 _Tree = dict[str, Any]
@@ -283,3 +290,99 @@ def _exact(written: str) -> Any:
     except InvalidOperation:
         digits = written.lower().partition("e")[0]
         return _BEYOND if digits.strip("-0.") else Decimal(0)
+
+
+_OTHERS = (b'"SCHEMA"', b'"ACTIVATE_VERSION"', HOLE)
+
+
+@dataclass(frozen=True, slots=True)
+class OfRun:
+    """All messages that the run with that id brought, ACTIVATE_VERSION messages too."""
+
+    run: str
+
+
+class RunMatcher:
+    """Finds all messages of ``run`` in one file, whose members it sees in order."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._is_its = False
+        self._seen = self._said = 0
+        self._ends: deque[int] = deque()
+
+    def begin(self, extra: bytes | None) -> None:
+        """A member with a header begins a file of the run that the header names; those without go on with it, as far
+        as the file goes: the members in front of a joined file say how many messages each has."""
+        words = own_words(extra) if extra is not None else None
+        if isinstance(words, FileHeader):
+            self._is_its = words.run == self._run
+        elif isinstance(words, Provenance) and not self._seen:
+            for _, messages in words.replaces:
+                self._said += messages
+                self._ends.append(self._said)
+
+    def __call__(self, lines: bytes) -> Matches:
+        """The messages among whole lines, if they are of that run."""
+        found = self._found(lines) if self._is_its else Matches((), 0)
+        if self._ends:
+            self._pass(lines)
+        return found
+
+    def _found(self, lines: bytes) -> Matches:
+        if not any(word in lines for word in _OTHERS):
+            count = lines.count(b"\n")
+            return Matches(range(count), count)
+        each = lines.split(b"\n")[:-1]
+        found = [at for at, line in enumerate(each) if line != HOLE[:-1] and not is_schema_line(line)]
+        return Matches(found, sum(is_record_line(each[at]) for at in found))
+
+    def _pass(self, lines: bytes) -> None:
+        """What comes next may be another file, and one without a header is of no run."""
+        self._seen += messages_in(lines)
+        while self._ends and self._seen >= self._ends[0]:
+            self._ends.popleft()
+            self._is_its = False
+
+
+_KEPT = 4
+Meant = Condition | OfRun
+"""What is to be erased."""
+
+
+class Ready:
+    """What is ``meant``, with what finds it. It travels to other processes with each of their tasks: a condition of a
+    million values as bytes, which are unpacked there the first time alone."""
+
+    def __init__(self, meant: Meant) -> None:
+        self.meant = meant
+        self._finds = None if isinstance(meant, OfRun) else RecordMatcher(meant)
+        self._packed: tuple[bytes, bytes] | None = None
+
+    def matcher(self) -> Matcher:
+        """What finds it in one file."""
+        if self._finds is not None:
+            return self._finds
+        assert isinstance(self.meant, OfRun)
+        # Which run a message is of, the members before it say: each file has a matcher of its own.
+        return RunMatcher(self.meant.run)
+
+    def __reduce__(self) -> tuple[object, tuple[bytes, bytes]]:
+        if self._packed is None:
+            packed = pickle.dumps(self.meant)
+            self._packed = sha256(packed).digest(), packed
+        return _unpacked, self._packed
+
+
+_known: dict[bytes, Ready] = {}
+
+
+def _unpacked(digest: bytes, packed: bytes) -> Ready:
+    ready = _known.get(digest)
+    if ready is None:
+        # The bytes came within a pickle, from the process that gives the tasks.
+        ready = Ready(pickle.loads(packed))  # noqa: S301
+        while len(_known) >= _KEPT:
+            _known.pop(next(iter(_known)), None)
+        _known[digest] = ready
+    return ready

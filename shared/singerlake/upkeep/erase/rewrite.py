@@ -32,12 +32,12 @@ from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.scratch import local_folder
 from singerlake.singer_file import MEMBER_BYTES, compress_member
 from singerlake.storage.port import Storage
-from singerlake.upkeep.erase.attached import RowsOf, rows_of
 from singerlake.upkeep.erase.match import Matcher, Matching
-from singerlake.upkeep.erase.members import message_numbers, read_gzip_members
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.erase.members import RowsOf, message_numbers, read_gzip_members, rows_of
+from singerlake.upkeep.result import Finding
+from singerlake.upkeep.scan import scan
 from singerlake.upkeep.vacuum.join import FileHead, provenance_members, read_head
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.work.engine import Task
 
 _BEGINNING = 1 << 16
 _LEVEL = 1
@@ -68,7 +68,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True)
-class RewriteFiles:
+class RewriteFiles(Task[Rewrite, Rewritten | Finding]):
     """The task: files below ``prefix`` of ``stream``. ``at`` and ``who`` are what the new files say of the erasure."""
 
     ready: Matching
@@ -80,10 +80,6 @@ class RewriteFiles:
     def size(self, item: Rewrite) -> int:
         """The stored bytes of the file."""
         return item.file.bytes
-
-    def together(self, storage: Storage, items: Sequence[Rewrite]) -> Sequence[Rewritten | Finding]:
-        """Write several."""
-        return [self(storage, item) for item in items]
 
     def __call__(self, storage: Storage, item: Rewrite) -> Rewritten | Finding:
         """Write a file again; a finding where it is not what the manifest says. Raises what ``local_folder`` raises,

@@ -13,7 +13,13 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.errors import BrokenFileError, MissingFileError, RetryableError, StorageUnavailableError
+from singerlake.errors import (
+    BrokenFileError,
+    MissingFileError,
+    RetryableError,
+    SingerlakeError,
+    StorageUnavailableError,
+)
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.extra_fields import member_extra
@@ -25,14 +31,11 @@ from singerlake.singer_file import inflate
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
 from singerlake.stores.port import Loaded
-from singerlake.stores.publish import publish_manifest, published, stream_closed
-from singerlake.upkeep.commit_change import commit_change
-from singerlake.upkeep.context import StreamContext
+from singerlake.stores.publish import publish_manifest, published
+from singerlake.upkeep.context import StreamContext, commit_change
 from singerlake.upkeep.defaults import GRACE
-from singerlake.upkeep.file_count import NONE, Tally, tally
 from singerlake.upkeep.gc.plan import CollectionPlan, Garbage, attached_among, id_in, make_plan
-from singerlake.upkeep.progress import UNSEEN, Progress
-from singerlake.upkeep.verify.findings import Finding, Kind
+from singerlake.upkeep.result import NONE, UNSEEN, Finding, Kind, Progress, Tally, tally
 from singerlake.work.parallel import THREADS, in_parallel
 
 _STEPS = ("shown", "deleted")
@@ -92,11 +95,9 @@ def collect_stream(
     state, ``StreamClosedError`` where the stream was moved, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what
     storage and store raise; what was agreed on by then stays.
     """
-    loaded = context.load()
+    loaded = context.load_open()
     if loaded is None:
         return Collected(CollectionPlan())
-    if loaded.manifest.closed is not None:
-        raise stream_closed(context.tap, context.stream, loaded.manifest.closed)
     collection = _Collection(context, threads, progress, loaded)
     plan = collection.planned(grace, delete=delete, only=only)
     if not forget:
@@ -116,6 +117,14 @@ def collect_stream(
         findings=tuple(collection.findings),
         without_versions=collection.without_versions,
     )
+
+
+def collected_now(context: StreamContext, only: Collection[str]) -> tuple[Collected, SingerlakeError | None]:
+    """``collect_now`` after something else was done, which stays done where this fails: then why."""
+    try:
+        return collect_now(context, only), None
+    except SingerlakeError as error:
+        return Collected(CollectionPlan()), error
 
 
 def collect_now(context: StreamContext, only: Collection[str] | None = None) -> Collected:
@@ -333,18 +342,10 @@ class _Collection:
         return id
 
     def _committed(self, change: Change) -> bool:
-        outcome = commit_change(
-            self.context,
-            self.loaded,
-            change,
-            who="singerlake gc",
-            at=self.now,
-        )
+        outcome = commit_change(self.context, self.loaded, change, who="singerlake gc", at=self.now)
         if not isinstance(outcome, Conflict):
             self.loaded = outcome
             return True
-        if outcome.successor is not None:
-            raise stream_closed(self.context.tap, self.context.stream, outcome.successor)
         before = self.loaded.manifest.transaction
         self.loaded = self.context.store.catch_up(self.loaded) or self.loaded
         changed = self.loaded.manifest.transaction != before

@@ -15,21 +15,27 @@ from singerlake.format.metadata.root import RootMetadata
 from singerlake.storage.port import Storage
 from singerlake.storage.probe import storage_time
 from singerlake.stores.port import Trimmed
-from singerlake.upkeep.context import LakeContext, StreamContext
-from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
-from singerlake.upkeep.expire.policy import odd_rules, retentions
-from singerlake.upkeep.file_count import RecordTally, Tally, tally
+from singerlake.upkeep.context import LakeContext, StreamContext, record_run
 from singerlake.upkeep.gc.apply import collect_stream
 from singerlake.upkeep.gc.batch_files import old_batches
+from singerlake.upkeep.gc.expire import Cut, Expired, expire_messages
 from singerlake.upkeep.gc.plan import attached_among
-from singerlake.upkeep.gc.queued import collect_queued
 from singerlake.upkeep.gc.segments import CollectedSegments, collect_segments
 from singerlake.upkeep.lock_files import remove_locks, stale_locks
-from singerlake.upkeep.progress import UNSEEN, Progress, Report, reporting
-from singerlake.upkeep.record_run import record_run
-from singerlake.upkeep.result import FOR_PYTHON, Failure
-from singerlake.upkeep.root_copy import keep_copy, root_findings
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.upkeep.policy import odd_rules, retentions
+from singerlake.upkeep.result import (
+    FOR_PYTHON,
+    UNSEEN,
+    Failure,
+    Finding,
+    Progress,
+    RecordTally,
+    Report,
+    Tally,
+    reporting,
+    tally,
+)
+from singerlake.upkeep.root_file import keep_copy, root_findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,3 +230,20 @@ def collect_batches(storage: Storage, *, grace: timedelta, dry_run: bool, clock:
 def _time(storage: Storage, clock: Clock, ids: IdSource, *, dry_run: bool) -> datetime:
     """The storage's time, which takes a write to ask for; where nothing may be written this machine's."""
     return clock.now() if dry_run else storage_time(storage, ids=ids)
+
+
+def collect_queued(
+    storage: Storage, tap: str, stream: str, *, time: Callable[[], datetime], grace: timedelta, delete: bool
+) -> tuple[str, ...]:
+    """Delete what is older than the grace time, or only say what it is; gives the keys. A writer waits for minutes at
+    most, and takes what is gone for a reason to commit by itself. ``time`` asks the storage's clock. Raises what
+    storage and ``time`` raise."""
+    prefix = layout.queue_prefix(tap, stream)
+    there = [entry for entry in storage.list(prefix) if layout.queued_id_in(entry.key[len(prefix) :]) is not None]
+    if not there:
+        return ()
+    old = time() - grace
+    keys = tuple(entry.key for entry in there if entry.last_modified <= old)
+    if delete and keys:
+        storage.delete_all(keys)
+    return keys

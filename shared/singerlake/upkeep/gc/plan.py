@@ -17,8 +17,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Retired
 from singerlake.scratch import ListedPaths
 from singerlake.storage.port import Entry
-from singerlake.upkeep.file_count import NONE, Tally, tally
-from singerlake.upkeep.gc.replaced import Replaced
+from singerlake.upkeep.result import NONE, Tally, tally
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -101,7 +100,7 @@ def make_plan(
     objects below the stream's folder; ``now`` is the storage's clock. ``only``: of retired files those with these
     ids. Raises what ``ListedPaths`` and the state's segments raise."""
     objects = _objects(newest, entries)
-    old, young, ancient = _by_age(objects.unknown, _moment(newest.created), now - grace)
+    old, young, ancient = _by_age(objects.unknown, moment(newest.created), now - grace)
     if not objects.named and not any(layout.file_id_in(entry.key) for entry in ancient):
         # Attached files alone are left of records that were erased, or of what a killed writer began.
         old, ancient = [*ancient, *old], []
@@ -137,16 +136,16 @@ def make_plan(
                 until = now + grace if until is None else min(until, now + grace)
             elif entry is not None:
                 again.append(Garbage(file, entry, holder))
-            elif _moment(file.deleted) <= now - grace:
+            elif moment(file.deleted) <= now - grace:
                 gone.append(file)
             continue
         if file.shown is None:
             shown.append(file.id)
-        if file.shown is None or _moment(file.shown) > now - grace:
+        if file.shown is None or moment(file.shown) > now - grace:
             one = Tally(1, entry.size if entry else 0)
             waiting += one
             attached += one if layout.attached_name_in(file.path) is not None else NONE
-            soonest = (now if file.shown is None else min(_moment(file.shown), now)) + grace
+            soonest = (now if file.shown is None else min(moment(file.shown), now)) + grace
             until = soonest if until is None else min(until, soonest)
             continue
         if replaced.is_stuck(file):
@@ -180,7 +179,7 @@ def _is_late(file: Retired, *, now: datetime, grace: timedelta) -> bool:
     put the same bytes there. Without a grace time whoever collects has said that nobody is at work."""
     if not grace or file.deleted is None or layout.attached_name_in(file.path) is None:
         return False
-    return _moment(file.deleted) <= now - grace / 2
+    return moment(file.deleted) <= now - grace / 2
 
 
 def _objects(manifest: Manifest, entries: Iterable[Entry]) -> _Objects:
@@ -263,6 +262,40 @@ def _forgettable(manifest: Manifest, gone: list[Retired]) -> tuple[str, ...]:
     return tuple(file.id for file in gone if file.id not in needed)
 
 
-def _moment(text: str) -> datetime:
+def moment(text: str) -> datetime:
     """A time that a manifest names. What names none is taken for the latest there is, so that nothing is due by it."""
     return parse_timestamp(text) or datetime.max.replace(tzinfo=UTC)
+
+
+class Replaced:
+    """The retired files of a state, and those that replaced them; ``listed`` are the listed ones among both, by id."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._retired = manifest.retired_by_id
+        ids = {id for file in manifest.retired for id in (file.id, file.by) if id is not None}
+        self.listed = manifest.files.with_ids(ids)
+
+    def holder_of(self, file: Retired) -> DataFile | None:
+        """The listed file that holds a replaced file's messages now, found over files that were replaced in turn; None
+        where the way leads to none."""
+        end = self.end_of(file)
+        return self.listed.get(end) if end is not None else None
+
+    def is_stuck(self, file: Retired) -> bool:
+        """Whether the way of a replaced file leads nowhere: neither to a listed file nor to one whose messages
+        expired."""
+        end = self.end_of(file)
+        return end is None or not (end in self.listed or end in self._retired)
+
+    def end_of(self, file: Retired) -> str | None:
+        """The id at which a retired file's way over files that were replaced in turn ends; None where it goes round."""
+        seen: set[str] = set()
+        id, by = file.id, file.by
+        while by is not None:
+            if id in seen:
+                return None
+            seen.add(id)
+            id = by
+            before = None if id in self.listed else self._retired.get(id)
+            by = before.by if before else None
+        return id

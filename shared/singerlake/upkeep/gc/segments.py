@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
-from singerlake.clock import parse_timestamp, timestamp
+from singerlake.clock import timestamp
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
@@ -18,7 +18,8 @@ from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.segments.objects import SegmentCopy, SegmentObjects
 from singerlake.stores.segments.stored import read_manifest
-from singerlake.upkeep.file_count import NONE, Tally, tally
+from singerlake.upkeep.gc.plan import moment
+from singerlake.upkeep.result import NONE, Tally, tally
 
 
 class Unnamed(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +77,7 @@ def collect_segments(
     left = {name: entry for name, entry in there.items() if name not in named}
     due = [name for name in left if _waited(before.abandoned, name, old)]
     bare = [copy for copy in kept if copy.name not in named and (copy.name not in there or copy.name in due)]
-    going = [copy for copy in bare if copy.name in due or (copy.noted and _moment(copy.noted) <= old)]
+    going = [copy for copy in bare if copy.name in due or (copy.noted and moment(copy.noted) <= old)]
     if delete:
         if due:
             storage.delete_all([there[name].key for name in due])
@@ -120,7 +121,7 @@ def _following(
 
 
 def _waited(noted: Mapping[str, str], name: str, old: datetime) -> bool:
-    return name in noted and _moment(noted[name]) <= old
+    return name in noted and moment(noted[name]) <= old
 
 
 def _named(storage: Storage, tap: str, stream: str) -> set[str] | None:
@@ -151,11 +152,6 @@ def _noted(body: bytes, key: str) -> Unnamed:
         raise CorruptObjectError(
             f"not a list of segments: {error}", hint="delete it; the next 'singerlake gc' writes it anew", key=key
         ) from error
-
-
-def _moment(text: str) -> datetime:
-    """What names no time is taken for the latest there is, so that nothing is due by it."""
-    return parse_timestamp(text) or datetime.max.replace(tzinfo=UTC)
 
 
 def _tally(entries: Iterable[Entry]) -> Tally:

@@ -1,14 +1,15 @@
 """A stream's manifest from its data files alone.
 
 Nothing but the files' own bytes decides: identity, version, counts and order come from their headers and messages,
-never from where they lie or what they are called. ``rebuilt`` is pure.
+never from where they lie or what they are called. ``rebuilt`` is pure. No state is made of the files of atomic runs
+that were not committed (section 11.6 of ``shared/docs/format``).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -20,14 +21,13 @@ from singerlake.format.state.attached_objects import left_behind
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest, Retired, SchemaVersion, StreamSchema
 from singerlake.storage.port import Storage
-from singerlake.upkeep.progress import UNSEEN, Progress
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.upkeep.context import stream_objects
 from singerlake.upkeep.rebuild.choose import TornFile
-from singerlake.upkeep.rebuild.found_files import DistinctFiles
-from singerlake.upkeep.rebuild.listed_files import FormerFiles, Listing
-from singerlake.upkeep.rebuild.scanned_file import FileFacts, ScannedFile
-from singerlake.upkeep.rebuild.survey import Survey, stream_objects, survey
-from singerlake.upkeep.rebuild.uncommitted import without_uncommitted
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, FoundFiles, Listing
+from singerlake.upkeep.rebuild.survey import Survey, survey
+from singerlake.upkeep.result import UNSEEN, Finding, Progress
+from singerlake.upkeep.scanned_file import FileFacts, ScannedFile
 from singerlake.work.engine import Engine
 
 
@@ -77,7 +77,7 @@ def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None
         while kept and kept[0].order < file.order:
             versions.seen(kept[0].content, kept.popleft().created, offset)
         facts = file.facts
-        placed = place(file, facts, versions.seen(file.schema, facts.created, offset), offset)
+        placed = listed_at(file, facts, versions.seen(file.schema, facts.created, offset), offset)
         if former is not None:
             known = former.meet(file.id)
             if known is None:
@@ -182,12 +182,12 @@ def timed(placed: DataFile, said: FileFacts, known: DataFile) -> DataFile:
 
 def describe(file: ScannedFile, version: str) -> NewFile:
     """A file as a transaction lists it; ``version`` is its own SCHEMA line's."""
-    placed = msgspec.structs.asdict(place(file, file.facts, version, 0))
+    placed = msgspec.structs.asdict(listed_at(file, file.facts, version, 0))
     del placed["offset"]
     return NewFile(**placed)
 
 
-def place(file: ScannedFile, said: FileFacts, version: str, offset: int) -> DataFile:
+def listed_at(file: ScannedFile, said: FileFacts, version: str, offset: int) -> DataFile:
     """A file at an offset of the log; ``said`` are its facts."""
     first, last = said.first or said.created, said.last or said.created
     return DataFile(
@@ -207,3 +207,52 @@ def place(file: ScannedFile, said: FileFacts, version: str, offset: int) -> Data
         attached=said.attached,
         offset=offset,
     )
+
+
+def without_uncommitted(
+    surveyed: Survey, storage: Storage, tap: str, stream: str, known: Manifest | None = None
+) -> Survey:
+    """What a survey found, from which the files of atomic runs that no decision commits go; each is a note. Files that
+    ``known``, a state of the stream, lists or retired stay. So do all where the tap has no decision left: repeated
+    perhaps, lost never.
+
+    Raises ``CorruptObjectError``, ``UnsupportedFormatError`` for a decision that cannot be read, and what storage
+    and ``ScratchDatabase`` raise. Asks storage for nothing where no file is of an atomic run.
+    """
+    found = surveyed.files
+    if next(found.atomic(), None) is None:
+        return surveyed
+    listed = _listed(found, known) if known is not None else bytearray(found.numbers)
+    retired = known.retired_by_id if known is not None else {}
+
+    def unknown() -> Iterator[tuple[int, ScannedFile]]:
+        return (each for each in found.atomic() if not listed[each[0]] and each[1].id not in retired)
+
+    doubtful = {file.atomic_run for _, file in unknown()}
+    if not doubtful:
+        return surveyed
+    decisions = Decisions(storage, tap)
+    decided = decisions.all_of(decisions.listed().names)
+    doubtful -= {decision.run for decision in decided if decision.committed}
+    if not decided or not doubtful:
+        return surveyed
+    gone = sorted((each for each in unknown() if each[1].atomic_run in doubtful), key=lambda each: each[1].path)
+    for number, file in gone:
+        found.remove(number, file)
+    prefix = layout.stream_prefix(tap, stream)
+    notes = tuple(
+        Finding(
+            "uncommitted", prefix + file.path, "is of an atomic run that was not committed; left out", problem=False
+        )
+        for _, file in gone
+    )
+    return replace(surveyed, findings=surveyed.findings + notes)
+
+
+def _listed(found: FoundFiles, known: Manifest) -> bytearray:
+    """By number, whether a file of this id is listed."""
+    listed = bytearray(found.numbers)
+    for file in known.files:
+        for number, same in found.with_id(file.id):
+            listed[number] |= same.id == file.id
+    return listed

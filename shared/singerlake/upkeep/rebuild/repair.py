@@ -24,15 +24,13 @@ from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
-from singerlake.upkeep.file_count import NONE, Tally
+from singerlake.upkeep.checks import check_state, is_of
 from singerlake.upkeep.rebuild.choose import TornFile, choose
-from singerlake.upkeep.rebuild.found_files import DistinctFiles
-from singerlake.upkeep.rebuild.listed_files import FormerFiles, Listing
-from singerlake.upkeep.rebuild.rebuild import Hashes, describe, other_bytes, place, rebuilt, timed
-from singerlake.upkeep.rebuild.scanned_file import ScannedFile
+from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, Listing
+from singerlake.upkeep.rebuild.rebuild import Hashes, describe, listed_at, other_bytes, rebuilt, timed
 from singerlake.upkeep.rebuild.survey import Survey
-from singerlake.upkeep.verify.check_state import check_state, is_of
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.upkeep.result import NONE, Finding, Tally
+from singerlake.upkeep.scanned_file import ScannedFile
 
 KINDS = ("added", "dropped", "moved", "mended")
 _NAMED = 5
@@ -66,18 +64,6 @@ class KindTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class DifferenceTotals:
-    """What a difference comes to, by kind, as ``Difference`` has them."""
-
-    by_kind: dict[str, KindTotals]
-
-    @property
-    def files(self) -> Tally:
-        """Those of all kinds."""
-        return sum((kind.files for kind in self.by_kind.values()), NONE)
-
-
-@dataclass(frozen=True, slots=True)
 class Repair:
     """What a stream's state is to become. ``change`` is the transaction's content; None where there is nothing to
     commit: the state is as it should be, or (``before`` None) is to be created. ``totals`` are those of the
@@ -88,7 +74,7 @@ class Repair:
     after: Manifest
     change: Rebase | AddFiles | None
     findings: tuple[Finding, ...]
-    totals: DifferenceTotals
+    totals: dict[str, KindTotals]
     read: Tally = NONE
     noted: Tally = NONE
     torn: tuple[TornFile, ...] = ()
@@ -114,11 +100,11 @@ def difference(old: FileList | None, new: FileList) -> Difference:
     return Difference(**{kind: tuple(found) for kind, found in ids.items()})
 
 
-def difference_totals(old: FileList | None, new: FileList) -> DifferenceTotals:
-    """What that comes to, in little memory."""
+def difference_totals(old: FileList | None, new: FileList) -> dict[str, KindTotals]:
+    """What that comes to by kind, in little memory."""
     if old is None:
         added = KindTotals(Tally(len(new), totals_of(new).bytes), tuple(file.path for file in islice(new, _NAMED)))
-        return DifferenceTotals({"added": added} | {kind: KindTotals() for kind in KINDS[1:]})
+        return {"added": added} | {kind: KindTotals() for kind in KINDS[1:]}
     files = dict.fromkeys(KINDS, 0)
     stored = dict.fromkeys(KINDS, 0)
     paths: dict[str, list[str]] = {kind: [] for kind in KINDS}
@@ -127,7 +113,7 @@ def difference_totals(old: FileList | None, new: FileList) -> DifferenceTotals:
         stored[kind] += file.bytes
         if files[kind] <= _NAMED:
             paths[kind].append(file.path)
-    return DifferenceTotals({kind: KindTotals(Tally(files[kind], stored[kind]), tuple(paths[kind])) for kind in KINDS})
+    return {kind: KindTotals(Tally(files[kind], stored[kind]), tuple(paths[kind])) for kind in KINDS}
 
 
 def _changes(old: FileList | None, new: FileList) -> Iterator[tuple[str, DataFile]]:
@@ -371,7 +357,7 @@ def _mended(
         facts = file.facts
         other = other_bytes(file, facts, listed, prefix)
         findings += (other,) if other is not None else ()
-        mended = timed(place(file, facts, version, listed.offset), facts, listed)
+        mended = timed(listed_at(file, facts, version, listed.offset), facts, listed)
         # Of a million that are as they are listed, no second one is kept.
         return listed if mended == listed else mended
     findings.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,11 +10,11 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError
 from singerlake.format import layout
 from singerlake.format.state.features import features_of
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 from singerlake.upkeep.context import LakeContext
-from singerlake.upkeep.reports.attached_totals import attached_totals
 from singerlake.work.parallel import THREADS, in_parallel
 
 
@@ -105,3 +105,44 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
 def _published_at(storage: Storage, tap: str, stream: str) -> datetime | None:
     entry = storage.head(layout.manifest_key(tap, stream))
     return entry.last_modified if entry else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The files of one media type."""
+
+    media_type: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedTotals:
+    """``files`` counts each object once, however many records have it; ``bytes`` are theirs. ``unread`` counts those
+    that could not be read when their records were captured. ``kinds`` begin with the one of the most bytes."""
+
+    files: int = 0
+    bytes: int = 0
+    unread: int = 0
+    kinds: tuple[Kind, ...] = ()
+
+
+def attached_totals(files: Iterable[DataFile]) -> AttachedTotals:
+    """The figures of what is attached to the records of ``files``."""
+    objects: dict[tuple[str, int], tuple[str, int]] = {}
+    unread = 0
+    for file in files:
+        for row in file.attached:
+            if row.sha256 is None:
+                unread += 1
+            else:
+                # Of two records that name one object differently the first counts.
+                objects.setdefault((row.sha256, row.copy), (row.media_type or "", row.bytes or 0))
+    counts: dict[str, list[int]] = {}
+    for kind, size in objects.values():
+        count = counts.setdefault(kind, [0, 0])
+        count[0] += 1
+        count[1] += size
+    kinds = [Kind(kind, *count) for kind, count in counts.items()]
+    kinds.sort(key=lambda kind: (-kind.bytes, kind.media_type))
+    return AttachedTotals(len(objects), sum(kind.bytes for kind in kinds), unread, tuple(kinds))

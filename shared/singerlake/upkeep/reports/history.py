@@ -12,7 +12,7 @@ from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import schema_of
 from singerlake.upkeep.context import LakeContext
-from singerlake.upkeep.verify.findings import Finding
+from singerlake.upkeep.result import Finding
 from singerlake.work.parallel import THREADS, in_parallel
 
 

@@ -26,8 +26,8 @@ from singerlake.format.state.attached_objects import rows_in_a_row
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.singer_file import Readable, first_line
 from singerlake.storage.port import Part
-from singerlake.upkeep.file_count import Tally, tally
-from singerlake.upkeep.rebuild.scanned_file import is_by_content
+from singerlake.upkeep.result import Tally, tally
+from singerlake.upkeep.scanned_file import is_by_content
 
 _READ = 1 << 18
 _LISTS = ("replaces", "through", "erased")
@@ -51,7 +51,7 @@ class FileHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class JoinedFile:
     """One file to be made of several. ``file`` is what it will be, without its SHA-256."""
 
     heads: tuple[FileHead, ...]
@@ -119,7 +119,7 @@ def alike(heads: Iterable[FileHead]) -> Iterator[tuple[FileHead, ...]]:
 
 def join(
     heads: Sequence[FileHead], *, id: str, lineage: str, stream: str, now: datetime, lake_id: str | None = None
-) -> Join:
+) -> JoinedFile:
     """How to join neighbouring files of one version and one SCHEMA message. ``now`` is for the name alone, where the
     files have no times that can be read."""
     files = [head.file for head in heads]
@@ -139,7 +139,7 @@ def join(
         size += head.file.bytes - len(head.dropped)
     first, last = _span(files)
     since, until = known_span(first, last) or (now, now)
-    return Join(
+    return JoinedFile(
         heads=tuple(heads),
         front=front,
         file=NewFile(
@@ -204,7 +204,7 @@ class Differs:
     head: FileHead | None
 
 
-def checked(body: Readable, made: Join) -> NewFile | Differs:
+def checked(body: Readable, made: JoinedFile) -> NewFile | Differs:
     """The joined file with its SHA-256, if what ``body`` gives is that file; at each place of its member table a gzip
     member begins."""
     whole = hashlib.sha256(made.front)

@@ -1,7 +1,7 @@
 """Which listed files a vacuum joins: pure planning, from the manifest alone.
 
 Files of half the target size and more are left alone, as Iceberg's ``rewrite_data_files`` does by its
-``min-file-size-bytes``. Of the others, neighbours of one version go together up to the target. A vacuum that runs
+``min-file-size-bytes``. Of the others, neighbours of one version go together up to the target. A vacuum that groups
 often must not rewrite one nearly full file for the sake of each small one that came since: a file is joined only with
 others that hold at least half of what it does, which is the rule of size-tiered compaction. So whenever a message is
 written again, its file has grown by half, and that happens a few times, however often the vacuum runs.
@@ -14,18 +14,18 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, groupby, takewhile
 
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.upkeep.file_count import NONE, Tally, tally
+from singerlake.upkeep.result import NONE, Tally, tally
 
 MOST_FILES = 10_000
-"""Files in one run, so that the transaction that replaces them, and what the new file says of them, stay small."""
+"""Files in one group, so that the transaction that replaces them, and what the new file says of them, stay small."""
 _WORTH = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Group:
     """Neighbours of one version from an offset on, to be joined into one file: those of ``files`` from index ``start``
     up to ``stop``, with so many stored bytes. They are taken out of the list when they are asked for: of ten million
-    files most may be in runs."""
+    files most may be in groups."""
 
     files: Sequence[DataFile] = field(repr=False, compare=False)
     offset: int
@@ -48,7 +48,7 @@ class VacuumPlan:
     writers of two versions alternate; the ``others`` have too little beside them to be worth rewriting. Those of
     ``later`` are to be joined once a collector has deleted files that were replaced before."""
 
-    runs: tuple[Run, ...] = ()
+    groups: tuple[Group, ...] = ()
     large: Tally = NONE
     between: Tally = NONE
     others: Tally = NONE
@@ -57,23 +57,23 @@ class VacuumPlan:
     @property
     def joined(self) -> Tally:
         """The files that would be joined."""
-        return _files_of(self.runs)
+        return _files_of(self.groups)
 
     def within(self, room: int) -> VacuumPlan:
-        """The plan for now, where ``room`` more files may wait for a collector: whole runs, from the first one on."""
-        counts = accumulate(map(len, self.runs))
+        """The plan for now, where ``room`` more files may wait for a collector: whole groups, from the first one on."""
+        counts = accumulate(map(len, self.groups))
         now = sum(1 for _ in takewhile(lambda count: count <= room, counts))
-        return replace(self, runs=self.runs[:now], later=_files_of(self.runs[now:]))
+        return replace(self, groups=self.groups[:now], later=_files_of(self.groups[now:]))
 
 
 def make_plan(files: Sequence[DataFile], target_bytes: int) -> VacuumPlan:
     """The plan for files in offset order, which are gone through once. No file that it makes is larger than
-    ``target_bytes``, its provenance not counted. Every file is in one run or one tally."""
+    ``target_bytes``, its provenance not counted. Every file is in one group or one tally."""
     planner = _Planner(files, target_bytes)
     for _, stretch in groupby(files, key=lambda file: None if _is_large(file, target_bytes) else file.version):
         planner.take(stretch)
     planner.end()
-    return VacuumPlan(tuple(planner.runs), planner.large, planner.between, planner.others)
+    return VacuumPlan(tuple(planner.groups), planner.large, planner.between, planner.others)
 
 
 def _is_large(file: DataFile, target_bytes: int) -> bool:
@@ -86,7 +86,7 @@ class _Planner:
 
     files: Sequence[DataFile]
     target_bytes: int
-    runs: list[Run] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
     large: Tally = NONE
     between: Tally = NONE
     others: Tally = NONE
@@ -135,7 +135,7 @@ class _Planner:
     def _plan(self, pack: Sequence[DataFile]) -> None:
         left = tally(file.bytes for file in pack)
         worthwhile = [
-            Run(
+            Group(
                 self.files,
                 pack[start].offset,
                 pack[start].version,
@@ -145,13 +145,13 @@ class _Planner:
             )
             for start, stop in _worth_it(pack)
         ]
-        self.runs += worthwhile
+        self.groups += worthwhile
         joined = _files_of(worthwhile)
         self.others += Tally(left.files - joined.files, left.bytes - joined.bytes)
 
 
-def _files_of(runs: Sequence[Run]) -> Tally:
-    return Tally(sum(map(len, runs)), sum(run.bytes for run in runs))
+def _files_of(groups: Sequence[Group]) -> Tally:
+    return Tally(sum(map(len, groups)), sum(group.bytes for group in groups))
 
 
 def _packs(stretch: Iterable[DataFile], target_bytes: int) -> Iterator[list[DataFile]]:

@@ -131,7 +131,7 @@ def test_a_stream_that_was_not_touched_is_told_as_not_dropped(
         raise StorageUnavailableError("storage is away")
 
     bad = capture(root, 0, "a")
-    monkeypatch.setattr("singerlake.upkeep.commit_change.submit_change", away)
+    monkeypatch.setattr("singerlake.upkeep.context.submit_change", away)
     result = run("drop", root, "--tap", "t", "--run", bad, "--delete")
     assert (result.exit_code, "t/a: not dropped: storage is away" in result.stdout) == (1, True)
     assert ids(root, "a") == [0, 1, 2]

@@ -185,7 +185,7 @@ def test_the_difference_is_shown_before_anything_is_written(
         raise AssertionError("written")
 
     with monkeypatch.context() as patch:
-        patch.setattr("singerlake.upkeep.rebuild.repair_stream._written", fails)
+        patch.setattr("singerlake.upkeep.rebuild.rebuild_lake._written", fails)
         with pytest.raises(AssertionError, match="written"):
             run("rebuild", lake.storage.url)
     assert lake.storage.get(FLIGHTS) is None

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from singerlake.attached.put import files
-from singerlake.attached.put.data_file import SCHEMA
+from singerlake.attached import put as putting
+from singerlake.attached.put import SCHEMA
 from singerlake.attached.sources.local import FileStream
 from singerlake.format import layout
 from singerlake.format.state.features import features_of
@@ -215,16 +215,16 @@ def test_a_run_that_fails_later_keeps_what_it_committed_and_says_so(
     put: Any, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 1)
-    real, left = files.Putter.put, [1]
+    real, left = putting.Putter.put, [1]
 
     def failing(self: Any, *given: Any) -> Any:
         if not left:
-            raise files._changed(given[0])
+            raise putting._changed(given[0])
         left.pop()
         return real(self, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.Putter, "put", failing)
+        patch.setattr(putting.Putter, "put", failing)
         assert put("z", "contract.pdf", "--threads", "1").exit_code == 1
     assert names(stream()) == ["z"]
     [ran] = stream().snapshot().runs
@@ -335,7 +335,7 @@ def s3_run(run: Run, s3: S3Server) -> Any:
 def test_files_go_to_s3_without_permission_to_delete(s3_run: Any, s3: S3Server, folder: Path) -> None:
     s3.calm()
     s3.fail("DELETE,POST", status=403, code="AccessDenied", times=ALWAYS)
-    (folder / "large").write_bytes(b"0123456789abcdef" * (files.IN_MEMORY // 8))
+    (folder / "large").write_bytes(b"0123456789abcdef" * (putting.IN_MEMORY // 8))
     for _ in range(2):
         done = s3_run("put", *TO, ".", "--recursive")
         assert (done.exit_code, done.output.count("5 files put")) == (0, 1), done.output

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.attached.put import files
+from singerlake.attached import put as putting
 from singerlake.storage.local.storage import LocalStorage
 from tests.cli.commands.writing.test_put import folder, names, put, stream
 from tests.cli.conftest import Run
@@ -50,7 +50,7 @@ def test_a_kill_at_any_step_leaves_a_sound_lake_and_a_second_run_puts_all(
 ) -> None:
     given = ("photos", "z", "contract.pdf", "--recursive", "--threads", "1")
     monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 2)
-    monkeypatch.setattr(files, "IN_MEMORY", 100)
+    monkeypatch.setattr(putting, "IN_MEMORY", 100)
     put("z")
     with monkeypatch.context() as patch:
         seen = counting(patch, None)

@@ -11,14 +11,14 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded
-from singerlake.upkeep import drop_stream
+from singerlake.upkeep import drop
 from singerlake.upkeep.context import StreamContext
 from tests.simulation.stores.dropping import DROPPING
 
 
 def _on_any_state() -> AbstractContextManager[object]:
     """Puts the empty state in the place of whatever is there by then, as a file may be added to whatever is there."""
-    return mock.patch.object(drop_stream, "_committed", _committed)
+    return mock.patch.object(drop, "_committed", _committed)
 
 
 def _committed(context: StreamContext, base: Loaded, after: Manifest) -> Loaded | None:

@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from unittest import mock
 
-from singerlake.upkeep.erase import erase_stream
+from singerlake.upkeep.erase import erase
 from singerlake.upkeep.rebuild import choose
 from tests.simulation.stores.erasing import ERASING
 
-_Erasure = erase_stream._Erasure
+_Erasure = erase._Erasure
 
 
 def _over_any_file() -> AbstractContextManager[object]:

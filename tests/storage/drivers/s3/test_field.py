@@ -17,7 +17,7 @@ from singerlake.cli.main import main
 from singerlake.lake import Lake
 from singerlake.settings import store_settings
 from singerlake.storage.port import Capabilities
-from singerlake.upkeep.verify.verify import verify_stream
+from singerlake.upkeep.verify import verify_stream
 from tests.processes.killed import Killed
 from tests.servers.field import BUCKET, COMMANDS, field_server
 from tests.servers.s3 import S3Server

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from singerlake.stores.segments.objects import SegmentCopy
-from singerlake.upkeep.drop_stream import delete_now, drop_stream
+from singerlake.upkeep.drop import delete_now, drop_stream
 from singerlake.upkeep.gc.segments import CollectedSegments, collect_segments
 from singerlake.upkeep.migrate import migrate_stream
 from tests.format.state.test_fold import add, new_file

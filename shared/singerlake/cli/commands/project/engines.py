@@ -14,8 +14,8 @@ import click
 from singerlake.cli.engines import ENGINES, reader
 from singerlake.errors import SettingError, UnexpectedError
 from singerlake.lake import Lake
-from singerlake.tables.sql.port import KnowsSql, SqlEngine, without_spark
-from singerlake.upkeep.progress import Progress
+from singerlake.tables.run.sql_engine import KnowsSql, SqlEngine, without_spark
+from singerlake.upkeep.result import Progress
 from singerlake.work.engine import Answer, Answering, Engine, Item, Task
 from singerlake.work.parallel import THREADS
 

@@ -15,8 +15,8 @@ from singerlake.cli.durations import duration
 from singerlake.cli.output import counted, say, say_json_line, shown
 from singerlake.errors import SingerlakeError, UnexpectedError
 from singerlake.tables.declaration.streams import Resolved
-from singerlake.tables.run.follow import Follower
-from singerlake.tables.run.results import TableResult
+from singerlake.tables.project import Follower
+from singerlake.tables.run.one_table import TableResult
 
 _EVERY = "10s"
 _LEAST = timedelta(seconds=1)

@@ -13,12 +13,9 @@ from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.output import counted, say, say_json, shown, size
 from singerlake.errors import SingerlakeError
 from singerlake.tables.declaration.streams import Unresolved
-from singerlake.tables.run.many_tables import plan_tables
-from singerlake.tables.run.one_table import Outcome
-from singerlake.tables.run.plan import TablePlan
-from singerlake.tables.run.results import TableResult
-from singerlake.tables.sql.grown import is_continued
-from singerlake.tables.sql.plan import ASKED, FIRST, SqlPlan
+from singerlake.tables.project import plan_tables
+from singerlake.tables.run.one_table import Outcome, TableResult
+from singerlake.tables.run.plan import ASKED, FIRST, SqlPlan, TablePlan, is_continued
 
 _NAMED = 5
 """Properties that the line of a table names."""

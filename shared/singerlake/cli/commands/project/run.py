@@ -14,11 +14,10 @@ from singerlake.cli.commands.project.report import Report, plan_report
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import progress
 from singerlake.tables.declaration.streams import Resolved
-from singerlake.tables.run.many_tables import run_tables
-from singerlake.tables.run.plan import TablePlan
-from singerlake.tables.run.results import TableResult
-from singerlake.tables.sql.plan import SqlPlan
-from singerlake.upkeep.progress import reporting
+from singerlake.tables.project import run_tables
+from singerlake.tables.run.one_table import TableResult
+from singerlake.tables.run.plan import SqlPlan, TablePlan
+from singerlake.upkeep.result import reporting
 
 
 @click.command(short_help="Bring tables up to their streams.")

@@ -16,7 +16,7 @@ from singerlake.errors import ExpiredMessagesError, SingerlakeError, expected_er
 from singerlake.tables.maintain.verify import TableFinding, verify_files, verify_log, verify_rows
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.model import TableState
-from singerlake.upkeep.progress import reporting
+from singerlake.upkeep.result import reporting
 
 
 @click.command(short_help="Check that tables' files are whole; with --deep, that their rows are what raw says.")

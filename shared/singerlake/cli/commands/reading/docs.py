@@ -11,7 +11,7 @@ from singerlake.cli.options import json_option, quiet_option, with_lake
 from singerlake.cli.output import counted, progress, say, say_json, shown
 from singerlake.lake import Lake
 from singerlake.site.build import Built, build
-from singerlake.upkeep.progress import reporting
+from singerlake.upkeep.result import reporting
 from singerlake.work.parallel import THREADS
 
 _SAMPLES = 5

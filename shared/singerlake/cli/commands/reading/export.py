@@ -17,7 +17,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.census import take_census
 from singerlake.upkeep.reports.history import versions_of
-from singerlake.upkeep.reports.runs import last_signs, track
+from singerlake.upkeep.reports.status import last_signs, track
 from singerlake.work.parallel import THREADS, in_parallel
 
 

@@ -12,7 +12,7 @@ from singerlake.cli.output import Column, counted, minute, say_json, second, sho
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Commit
-from singerlake.upkeep.expire.policy import odd_rules
+from singerlake.upkeep.policy import odd_rules
 from singerlake.upkeep.reports.census import Census, ContentsResult
 
 logger = logging.getLogger(__name__)

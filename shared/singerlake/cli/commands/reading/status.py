@@ -13,8 +13,7 @@ from singerlake.format.state.model import CAPTURE
 from singerlake.lake import Lake
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.state.model import TableRun
-from singerlake.upkeep.reports.runs import Tracked
-from singerlake.upkeep.reports.status import StreamStatus
+from singerlake.upkeep.reports.status import StreamStatus, Tracked
 
 _COLUMNS = (
     Column("TAP", folds=True),

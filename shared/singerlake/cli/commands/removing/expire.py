@@ -11,8 +11,8 @@ from singerlake.cli.options import json_option, quiet_option, with_lake
 from singerlake.cli.output import UNTIL_COLLECTED, counted, files, first_of, json_of, say, say_findings, say_json, shown
 from singerlake.cli.retention import retention_options
 from singerlake.lake import Lake
-from singerlake.upkeep.expire.expire import ExpireResult
-from singerlake.upkeep.file_count import Tally
+from singerlake.upkeep.gc.expire import ExpireResult
+from singerlake.upkeep.result import Tally
 
 
 @click.command(short_help="Expire the oldest messages of a stream; gc deletes their files after a grace time.")

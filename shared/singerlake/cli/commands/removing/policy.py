@@ -14,7 +14,7 @@ from singerlake.errors import UnknownNameError
 from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule
 from singerlake.format.metadata.root import RootMetadata
 from singerlake.lake import Lake
-from singerlake.upkeep.expire.policy import retentions, rule_of, set_retention
+from singerlake.upkeep.policy import retentions, rule_of, set_retention
 
 
 @click.group(short_help="Say how long streams are kept; gc expires what is older.")

@@ -17,9 +17,8 @@ from singerlake.cli.output import counted, files, progress, say, say_findings, s
 from singerlake.conditions import parse_where
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
-from singerlake.upkeep.file_count import Tally
-from singerlake.upkeep.verify.findings import KINDS
-from singerlake.upkeep.verify.verify_lake import VerifyResult
+from singerlake.upkeep.result import KINDS, Tally
+from singerlake.upkeep.verify import VerifyResult
 
 
 @click.command(short_help="Check every listed file's bytes, checksum, counts and schema.")

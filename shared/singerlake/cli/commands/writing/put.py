@@ -15,8 +15,7 @@ from typing import Any
 import click
 
 from singerlake.attached.keep import Keeper
-from singerlake.attached.put.data_file import CONTENT, RECORDS, SCHEMA, write_data_file
-from singerlake.attached.put.files import FoundFile, PutFile, Putter, find_files
+from singerlake.attached.put import CONTENT, RECORDS, SCHEMA, FoundFile, PutFile, Putter, find_files, write_data_file
 from singerlake.cli.options import json_option, quiet_option, settings_in, variable, with_settings
 from singerlake.cli.output import counted, progress, say, say_json, shown, size
 from singerlake.clock import timestamp
@@ -32,7 +31,7 @@ from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.probe import PROBE_PREFIX
 from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.stores.writer import StreamWriter, Upload
-from singerlake.upkeep.progress import Progress, reporting
+from singerlake.upkeep.result import Progress, reporting
 from singerlake.work.parallel import THREADS, in_parallel
 
 

@@ -1,4 +1,4 @@
-/* Rows of Arrow columns as csv, JSON lines or avro. See compiled.py, which describes a column, and python_rows.py, which
+/* Rows of Arrow columns as csv, JSON lines or avro. See rows.py, which describes a column and
  * does the same in Python.
  *
  * Sizes and offsets of all buffers are checked before a row is written. Words are read byte by byte (memcpy), since a

@@ -1,1 +1,0 @@
-"""Files of this machine that are kept in a lake without a tap: which are meant, their bytes, and their records."""

@@ -1,0 +1,168 @@
+"""How much came when, and in files of which sizes: a million files become a few dozen figures. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+
+from singerlake.format.lines.times import known_span
+from singerlake.format.state.files.data_file import DataFile
+from singerlake.humanize import size
+
+PERIODS = 60
+"""Bars that a chart over time has at most; the eye cannot tell more apart on a telephone."""
+BOUNDS = tuple(step * 10**power for power in range(19) for step in (1, 2, 5))
+"""Bytes at which one range of file sizes ends and the next begins: 1, 2, 5, 10, 20, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """``bytes`` are as stored."""
+
+    files: int = 0
+    records: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.files + other.files, self.records + other.records, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Histograms:
+    """``hours``: what came in each hour, UTC, by the time of each file's newest record. ``undated``: files whose time
+    is unknown. ``sizes``: how many files lie in each range of sizes, by the range's place in ``BOUNDS``."""
+
+    hours: Mapping[datetime, Amount] = field(default_factory=dict)
+    undated: Amount = Amount()
+    sizes: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What came in one stretch of time, and (``total``) up to its end."""
+
+    label: str
+    came: Amount
+    total: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Files of ``low`` bytes or more and less than ``high``."""
+
+    low: int
+    high: int
+    files: int
+
+    @property
+    def label(self) -> str:
+        return f"{size(self.low)} to {size(self.high)}".replace(".0 ", " ")
+
+
+def tally(files: Iterable[DataFile]) -> Histograms:
+    """One pass, without a new object for each file."""
+    slots: dict[datetime | None, list[int]] = {}
+    sizes: Counter[int] = Counter()
+    for file in files:
+        span = known_span(file.first, file.last)
+        hour = span[1].replace(minute=0, second=0, microsecond=0, tzinfo=None) if span else None
+        slot = slots.setdefault(hour, [0, 0, 0])
+        slot[0] += 1
+        slot[1] += file.records
+        slot[2] += file.bytes
+        sizes[bisect_right(BOUNDS, file.bytes) - 1] += 1
+    undated = Amount(*slots.pop(None, ()))
+    return Histograms({hour: Amount(*amounts) for hour, amounts in slots.items() if hour}, undated, dict(sizes))
+
+
+def together(tallies: Iterable[Histograms]) -> Histograms:
+    """Those of several streams as one."""
+    hours: dict[datetime, Amount] = {}
+    undated = Amount()
+    sizes: Counter[int] = Counter()
+    for each in tallies:
+        for hour, amount in each.hours.items():
+            hours[hour] = hours[hour] + amount if hour in hours else amount
+        undated += each.undated
+        sizes.update(each.sizes)
+    return Histograms(hours, undated, dict(sizes))
+
+
+def ranges(histograms: Histograms) -> tuple[Range, ...]:
+    """Every range of sizes from the smallest file's to the largest's, empty ones between them too."""
+    if not histograms.sizes:
+        return ()
+    made = []
+    for place in range(min(histograms.sizes), max(histograms.sizes) + 1):
+        low = 0 if place < 0 else BOUNDS[place]
+        high = BOUNDS[place + 1] if place + 1 < len(BOUNDS) else low * 10
+        made.append(Range(low, high, histograms.sizes.get(place, 0)))
+    return tuple(made)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A length of time: ``number`` counts such stretches, ``label`` names the one of that number."""
+
+    name: str
+    number: Callable[[datetime], int]
+    label: Callable[[int], str]
+
+
+def _years(count: int) -> _Unit:
+    def label(number: int) -> str:
+        first = number * count
+        return f"{first:04}" if count == 1 else f"{first:04}–{first + count - 1:04}"
+
+    return _Unit(f"{count} years" if count > 1 else "year", lambda moment: moment.year // count, label)
+
+
+def _hour_label(number: int) -> str:
+    day, hour = divmod(number, 24)
+    return f"{date.fromordinal(day)} {hour:02}:00"
+
+
+_UNITS: Sequence[_Unit] = (
+    _Unit("hour", lambda moment: moment.toordinal() * 24 + moment.hour, _hour_label),
+    _Unit("day", lambda moment: moment.toordinal(), lambda number: str(date.fromordinal(number))),
+    # Day 1 of the calendar that ``toordinal`` counts in is a Monday.
+    _Unit(
+        "week",
+        lambda moment: (moment.toordinal() - 1) // 7,
+        lambda number: f"week of {date.min + timedelta(days=number * 7)}",
+    ),
+    _Unit(
+        "month",
+        lambda moment: moment.year * 12 + moment.month - 1,
+        lambda number: f"{number // 12:04}-{number % 12 + 1:02}",
+    ),
+    _Unit(
+        "quarter",
+        lambda moment: moment.year * 4 + (moment.month - 1) // 3,
+        lambda number: f"{number // 4:04} Q{number % 4 + 1}",
+    ),
+    *(_years(count) for count in (1, 10, 100, 1000)),
+)
+
+
+def periods(histograms: Histograms) -> tuple[str, tuple[Period, ...]]:
+    """The name of the shortest unit of time that needs at most ``PERIODS`` stretches for everything, and each stretch
+    from the first to the last, empty ones too; nothing where no file has a time."""
+    if not histograms.hours:
+        return "", ()
+    first, last = min(histograms.hours), max(histograms.hours)
+    unit = next(unit for unit in _UNITS if unit.number(last) - unit.number(first) < PERIODS)
+    came: dict[int, Amount] = {}
+    for hour, amount in histograms.hours.items():
+        number = unit.number(hour)
+        came[number] = came[number] + amount if number in came else amount
+    made = []
+    total = Amount()
+    for number in range(unit.number(first), unit.number(last) + 1):
+        amount = came.get(number, Amount())
+        total += amount
+        made.append(Period(unit.label(number), amount, total))
+    return unit.name, tuple(made)

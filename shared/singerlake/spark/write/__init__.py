@@ -1,1 +1,0 @@
-"""Writing a DataFrame into a lake as a stream."""

@@ -1,0 +1,76 @@
+"""The retention of streams in ``singerlake.json``: what ``singerlake policy`` sets and a collector goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from singerlake.errors import LostStateError
+from singerlake.format import layout
+from singerlake.format.metadata import root
+from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, age_of, with_rule
+from singerlake.storage.port import Storage, Stored
+from singerlake.upkeep.result import Finding
+from singerlake.upkeep.root_file import replace_root
+
+
+def retentions(metadata: root.RootMetadata | None, tap: str) -> Mapping[str, Rule]:
+    """What is said of a tap's streams, by name; ``""`` stands for those that are not named."""
+    notes = metadata.taps.get(tap) if metadata is not None else None
+    return notes.rules if notes is not None else {}
+
+
+def odd_rules(metadata: root.RootMetadata | None, taps: Iterable[str], stream: str | None = None) -> list[Finding]:
+    """The rules of taps, or those for one stream, by which nothing expires although somebody wrote them: a problem
+    where a rule is of another type, a note where it keeps less than one version."""
+    found = []
+    for tap in taps:
+        rules = retentions(metadata, tap)
+        meant = rules if stream is None else {stream, ALL_OTHERS} if stream not in rules else {stream}
+        found += [odd for name, rule in rules.items() if name in meant and (odd := _odd(tap, name, rule))]
+    return found
+
+
+def _odd(tap: str, stream: str, rule: Rule) -> Finding | None:
+    whose = f"stream {stream!r}" if stream else "all other streams"
+    said, key = f"the retention of tap {tap!r}, {whose},", layout.root_metadata_key()
+    hint = "'singerlake policy set' writes it anew"
+    if isinstance(rule, WrongRetention):
+        return Finding("root", key, f"{said} is not read, and nothing expires by it: {rule.why}; {hint}")
+    if rule.keep_versions is not None and rule.keep_versions < 1:
+        why = f"has keep_versions {rule.keep_versions}, by which nothing expires"
+        return Finding("root", key, f"{said} {why}; {hint}", problem=False)
+    return None
+
+
+def rule_of(older_than: str | None, keep_versions: int | None) -> Retention | None:
+    """What the two say; None where neither is given. Raises ``SettingError``."""
+    if older_than is None and keep_versions is None:
+        return None
+    if older_than is not None:
+        age_of(older_than)
+    return Retention(older_than=older_than, keep_versions=keep_versions)
+
+
+def set_retention(storage: Storage, tap: str, stream: str, retention: Retention | None) -> bool:
+    """Say how long a stream is kept (``""``: the streams of the tap that are not named); None: say nothing of it. True
+    where that is something else than before. Raises ``LostStateError`` where there is no root metadata,
+    ``CorruptObjectError``, ``UnsupportedFormatError``, ``TooManyConflictsError`` and what storage raises."""
+    key = layout.root_metadata_key()
+
+    def made(stored: Stored | None) -> bytes | None:
+        if stored is None:
+            raise LostStateError(
+                "there is no root metadata to write a retention into", hint="run 'singerlake rebuild'", key=key
+            )
+        before = root.with_tap(root.from_json(stored.body, key=key), tap)
+        notes = before.taps[tap]
+        after = msgspec.structs.replace(notes, retention=with_rule(notes.retention, stream, retention))
+        # The rules, and not what was written: in Python true is equal to 1.
+        if after.rules == notes.rules:
+            return None
+        taps = {**before.taps, tap: after}
+        return root.to_json(msgspec.structs.replace(before, taps=taps), stored.body)
+
+    return replace_root(storage, made)

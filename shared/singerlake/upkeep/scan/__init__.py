@@ -1,1 +1,0 @@
-"""Reading data files whole: their bytes, checksums, members, lines and times."""

@@ -1,1 +1,0 @@
-"""Checking files and state against each other; nothing is changed."""
