@@ -30,6 +30,7 @@ from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
+from singerlake.lock_file import LockBody
 from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Refused, Written
@@ -396,10 +397,35 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_of_docstrings_print_what_they_show(people: Lake, name: str) -> None:
+def test_examples_of_docstrings_print_what_they_show(
+    people: Lake, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for photo in ("a.jpg", "b.jpg"):
+        Path(photo).write_text(photo)
     example = EXAMPLES[name]
     example.globs = {"lake": people}
     assert doctest.DocTestRunner().run(example, clear_globs=False).failed == 0
+
+
+def test_a_lock_that_changed_since_it_was_listed_is_left_alone(people: Lake) -> None:
+    key = f"raw/my-tap/users/{layout.LOCK}"
+    body = LockBody(writer_id="w", acquired="2026-01-01T00:00:00Z", refreshed="2026-01-01T00:00:00Z")
+    people.storage.put(key, msgspec.json.encode(body))
+    (seen,) = people.locks("my-tap").locks
+    assert people.locks(key=key).locks == (seen,)
+    people.storage.put(key, msgspec.json.encode(msgspec.structs.replace(body, refreshed="2026-01-02T00:00:00Z")))
+    assert not people.break_lock(seen)
+    (seen,) = people.locks().locks
+    assert people.break_lock(seen)
+    assert people.locks().locks == people.locks(key=key).locks == ()
+    with pytest.raises(SettingError, match="key is given with a tap"):
+        people.locks("my-tap", key=key)
+
+
+def test_files_are_named_in_a_list(people: Lake) -> None:
+    with pytest.raises(SettingError, match="files is one name"):
+        people.stream("my-tap", "photos").put("a.jpg")
 
 
 CHANGES: dict[str, Callable[..., Any]] = {

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from importlib.metadata import version
 
+    from singerlake.adapters import CreatedStore, create_store
     from singerlake.aws.settings import S3Settings
     from singerlake.errors import (
         AccessDeniedError,
@@ -87,7 +88,9 @@ _FROM = {
     "AzureSettings": "singerlake.storage.drivers.azure.settings",
     "Block": "singerlake.singer_file",
     "Brought": "singerlake.format.decision",
+    "create_store": "singerlake.adapters",
     "Commit": "singerlake.stores.atomic.commits",
+    "CreatedStore": "singerlake.adapters",
     "GcsSettings": "singerlake.storage.drivers.gcs.settings",
     "Lake": "singerlake.lake",
     "LakeStream": "singerlake.stream",
@@ -116,6 +119,7 @@ __all__ = [
     "ConditionsUnprovenError",
     "ConfigurationError",
     "CorruptObjectError",
+    "CreatedStore",
     "ExpiredMessagesError",
     "ForeignManifestError",
     "GcsSettings",
@@ -155,6 +159,7 @@ __all__ = [
     "UnsupportedFormatError",
     "ValueDoesNotFitError",
     "__version__",
+    "create_store",
 ]
 
 

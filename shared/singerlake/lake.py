@@ -47,13 +47,19 @@ if TYPE_CHECKING:
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.python_api import ProjectedTable
     from singerlake.tables.sql.port import SqlEngine
+    from singerlake.upkeep.annotate import NotesResult
     from singerlake.upkeep.drop import DropResult, DropRunResult
+    from singerlake.upkeep.expire.policy import PoliciesResult, PolicyResult
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
+    from singerlake.upkeep.identity import IdentityResult
+    from singerlake.upkeep.lock_files import Lock, LocksResult
     from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
     from singerlake.upkeep.progress import Report
     from singerlake.upkeep.rebuild.rebuild_lake import RebuildResult, StreamRebuild
     from singerlake.upkeep.reports.census import ContentsResult
+    from singerlake.upkeep.reports.export import ExportResult
     from singerlake.upkeep.reports.history import VersionsResult
+    from singerlake.upkeep.reports.stores import StoreStatusResult
     from singerlake.upkeep.result import Failure
     from singerlake.upkeep.trim import TrimResult
     from singerlake.upkeep.vacuum.vacuum import VacuumResult
@@ -329,6 +335,13 @@ class Lake:
     def _tell_root(self, manifest: Manifest) -> None:
         self.lake_id(manifest.store)
         self._root.add_tap(manifest.tap)
+
+    def chosen_taps(self, tap: str | None = None) -> list[str]:
+        """The taps that the name means, all for None. Raises ``UnknownNameError``, which lists what is there."""
+        if tap is None:
+            return self.taps()
+        self.existing_streams(tap)
+        return [tap]
 
     def chosen(self, tap: str | None = None, stream: str | None = None) -> list[tuple[str, str]]:
         """The ``(tap, stream)`` pairs that the names mean: one stream, all of a tap, or all. Raises ``SettingError``
@@ -656,6 +669,139 @@ class Lake:
 
         check_now(now, dry_run)
         return drop_run(self, tap, stream, run, now=now, dry_run=dry_run, progress=progress)
+
+    def store_status(self, tap: str | None = None, stream: str | None = None) -> StoreStatusResult:
+        """Which manifest store keeps one stream, all of a tap, or all, and how far its state is, as ``singerlake store
+        ls`` lists them. A stream whose state is missing or cannot be read has its ``trouble``. Raises
+        ``UnknownNameError``, ``SettingError``, and what storage raises.
+
+        Example:
+            >>> for one in lake.store_status("my-tap").streams:
+            ...     print(one.stream, one.store, one.transaction, "published:", one.published)
+            users lockfile 3 published: 3
+        """
+        from singerlake.upkeep.reports.stores import store_status_of
+
+        return store_status_of(self, tap, stream)
+
+    def export(self, tap: str | None = None, *, runs: int = 3) -> ExportResult:
+        """All that is known of a tap, or of all, without the data, as ``singerlake export`` writes it: the notes of
+        each tap, and the versions, counts and last ``runs`` of each stream. Reads the manifests and no data file. A
+        stream whose manifest is missing or cannot be read is an ``UnreadStream``. Raises ``UnknownNameError``, and what
+        storage raises.
+
+        Example:
+            >>> for tap in lake.export().taps:
+            ...     print(tap.tap, [(stream.stream, stream.records) for stream in tap.streams])
+            my-tap [('users', 3)]
+        """
+        from singerlake.upkeep.reports.export import export_of
+
+        return export_of(self, tap, runs=runs)
+
+    def locks(self, tap: str | None = None, stream: str | None = None, *, key: str | None = None) -> LocksResult:
+        """The locks that writers of one stream, all of a tap, or all hold, as ``singerlake lock ls`` lists them; or the
+        one at ``key``, if it is held. Raises ``UnknownNameError``, also where no lock has the key, ``SettingError``,
+        and what storage raises.
+
+        Example:
+            >>> [lock.writer for lock in lake.locks("my-tap").locks]
+            []
+        """
+        from singerlake.upkeep.lock_files import held_lock, held_locks
+
+        if key is None:
+            return held_locks(self, tap, stream)
+        if tap is not None or stream is not None:
+            raise SettingError("key is given with a tap", hint="give one of them")
+        return held_lock(self, key)
+
+    def break_lock(self, lock: Lock) -> bool:
+        """Release the lock of a writer that is gone, as ``singerlake lock break`` does; False where it changed since
+        ``locks`` gave it, and was left alone. A writer that is still alive loses no data, because commits do not depend
+        on locks. Raises what storage raises."""
+        from singerlake.upkeep.lock_files import break_held
+
+        return break_held(self, lock)
+
+    def annotate(
+        self,
+        tap: str,
+        *,
+        owner: str | None = None,
+        description: str | None = None,
+        links: Mapping[str, str] | None = None,
+        unlink: Sequence[str] = (),
+    ) -> NotesResult:
+        """Note who owns a tap, what it is and where to read on, as ``singerlake annotate`` does, and give the notes.
+        None, and a link that is not named, stay as they are; an empty text takes one away. ``links`` are URLs by name,
+        and ``unlink`` names links to remove. Raises ``UnknownNameError``, ``SettingError`` for what no page could show,
+        ``LostStateError`` where there is no root metadata, ``TooManyConflictsError``, and what storage raises.
+
+        Example:
+            >>> notes = lake.annotate("my-tap", owner="Ada", links={"wiki": "https://example.com"})
+            >>> print(notes.owner, notes.links)
+            Ada {'wiki': 'https://example.com'}
+        """
+        from singerlake.upkeep.annotate import Edit, annotate_tap
+
+        edit = Edit(owner=owner, description=description, links=links or {}, unlink=tuple(unlink))
+        return annotate_tap(self, tap, edit)
+
+    def policies(self, tap: str | None = None) -> PoliciesResult:
+        """How long the streams of a tap, or of all, are kept, as ``singerlake policy ls`` shows it. A stream that no
+        policy means is kept for ever. Raises ``UnknownNameError``, and what storage raises."""
+        from singerlake.upkeep.expire.policy import policies_of
+
+        return policies_of(self, tap)
+
+    def set_policy(
+        self, tap: str, stream: str | None = None, *, older_than: str | None = None, keep_versions: int | None = None
+    ) -> PolicyResult:
+        """Say how long a stream is kept, or all streams of a tap that have no policy of their own, as ``singerlake
+        policy set`` does. The two rules are those of ``LakeStream.expire``. Nothing expires until the next ``gc``.
+        Raises ``SettingError`` for an age that is not valid and where neither rule is given, ``UnknownNameError``,
+        ``LostStateError`` where there is no root metadata, ``TooManyConflictsError``, and what storage raises.
+
+        Example:
+            >>> lake.set_policy("my-tap", older_than="400d").retention
+            {'': {'older_than': '400d'}}
+            >>> lake.unset_policy("my-tap").retention
+            {}
+        """
+        from singerlake.upkeep.expire.policy import set_policy
+
+        return set_policy(self, tap, stream, older_than, keep_versions)
+
+    def unset_policy(self, tap: str, stream: str | None = None) -> PolicyResult:
+        """Take the policy of a stream away, or that of all others of a tap, as ``singerlake policy unset`` does. Raises
+        ``UnknownNameError`` where there is none, and as ``set_policy``."""
+        from singerlake.upkeep.expire.policy import unset_policy
+
+        return unset_policy(self, tap, stream)
+
+    def identity(self) -> IdentityResult:
+        """The id by which databases know the lake, as ``singerlake.json`` and as the streams have it. Raises
+        ``CorruptObjectError``, ``UnsupportedFormatError``, and what storage raises.
+
+        Example:
+            >>> found = lake.identity()
+            >>> [found.lake_id] == list(found.streams)
+            True
+        """
+        from singerlake.upkeep.identity import IdentityResult, evidence
+
+        metadata = self._root.read()
+        named = evidence(self.storage)
+        return IdentityResult(self.storage.url, metadata.lake_id if metadata else None, named.lakes)
+
+    def identify(self, lake_id: str) -> bool:
+        """Write the id by which databases know the lake, as ``singerlake store identify --lake-id`` does; True where it
+        was another. Everything else in ``singerlake.json`` stays. Raises ``SettingError`` for an id that no lake has,
+        ``LostStateError`` where the streams name others, ``TooManyConflictsError``, and what storage raises."""
+        from singerlake.upkeep.identity import identify
+
+        return identify(self.storage, lake_id, default_kind=DEFAULT_STORE)
 
     def gc_batches(self, root: str, *, grace: timedelta = GRACE, dry_run: bool = False) -> BatchGcResult:
         """Delete the batch files of tap-singerlake below ``root`` that are older than ``grace`` (7 days by default),

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from singerlake.format.metadata.retention import Retention, WrongRetention
 from singerlake.stores.port import Trimmed
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.state.model import TableRun
+from singerlake.upkeep.annotate import NotesResult
 from singerlake.upkeep.drop import DropFailure, DropResult, DropRunResult, StreamDrop
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, LeftFile, UnownedFile
 from singerlake.upkeep.expire.expire import ExpireResult
+from singerlake.upkeep.expire.policy import PoliciesResult, PolicyResult
 from singerlake.upkeep.file_count import RecordTally, Tally
 from singerlake.upkeep.gc.gc import BatchGcResult, GcResult, StreamGc
 from singerlake.upkeep.gc.segments import CollectedSegments
+from singerlake.upkeep.identity import IdentityResult
+from singerlake.upkeep.lock_files import Lock, LocksResult
 from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
+from singerlake.upkeep.put import PutResult
 from singerlake.upkeep.rebuild.rebuild_lake import RebuildResult, StreamRebuild
 from singerlake.upkeep.rebuild.repair import KindTotals
 from singerlake.upkeep.reports.census import Census, ContentsResult, TapContents
+from singerlake.upkeep.reports.export import ExportedStream, ExportedTap, ExportResult, UnreadStream
 from singerlake.upkeep.reports.history import StreamVersions, Version, VersionsResult
 from singerlake.upkeep.reports.runs import Tracked
 from singerlake.upkeep.reports.schema_diff import Changed, DiffResult, Property, Renamed, VersionName
 from singerlake.upkeep.reports.status import HeldLock, StreamStatus, UnactivatedVersion
+from singerlake.upkeep.reports.stores import StoreStatusResult, StreamStore
 from singerlake.upkeep.result import Failure
 from singerlake.upkeep.trim import StreamTrim, TrimFailure, TrimResult
 from singerlake.upkeep.vacuum.vacuum import Join, Joins, StreamVacuum, VacuumResult
@@ -38,26 +46,39 @@ __all__ = [
     "EraseResult",
     "ErasedFile",
     "ExpireResult",
+    "ExportResult",
+    "ExportedStream",
+    "ExportedTap",
     "Failure",
     "Finding",
     "GcResult",
     "HeldLock",
+    "IdentityResult",
     "Join",
     "Joins",
     "KindTotals",
     "LeftFile",
+    "Lock",
+    "LocksResult",
     "MigrateResult",
     "Migration",
     "NewStreams",
+    "NotesResult",
+    "PoliciesResult",
+    "PolicyResult",
     "Property",
+    "PutResult",
     "RebuildResult",
     "RecordTally",
     "Renamed",
+    "Retention",
     "StatusResult",
+    "StoreStatusResult",
     "StreamDrop",
     "StreamGc",
     "StreamRebuild",
     "StreamStatus",
+    "StreamStore",
     "StreamTrim",
     "StreamVacuum",
     "StreamVersions",
@@ -71,9 +92,11 @@ __all__ = [
     "Trimmed",
     "UnactivatedVersion",
     "UnownedFile",
+    "UnreadStream",
     "VacuumResult",
     "VerifyResult",
     "Version",
     "VersionName",
     "VersionsResult",
+    "WrongRetention",
 ]

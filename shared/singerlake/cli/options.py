@@ -128,11 +128,3 @@ quiet_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=write_json, help="Write JSON to standard output, errors included."
 )
-
-
-def chosen_taps(lake: Lake, tap: str | None) -> list[str]:
-    """The taps that ``--tap`` means. Raises ``UnknownNameError``."""
-    if tap is None:
-        return lake.taps()
-    lake.existing_streams(tap)
-    return [tap]
