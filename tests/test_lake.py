@@ -386,7 +386,8 @@ def people() -> Lake:
     return lake
 
 
-WITH_OTHER_LAKES = {"Lake.project", "Lake.snapshot", "LakeStream.attached", "LakeStream.follow"}
+TABLES = {"Lake.project", "Lake.verify_tables", "Lake.gc_tables", "Lake.drop_tables"}
+WITH_OTHER_LAKES = {*TABLES, "Lake.snapshot", "LakeStream.attached", "LakeStream.follow"}
 """Their examples are tested where their lakes are made."""
 EXAMPLES = {
     found.name: found

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from singerlake.lock_file import LockSettings
     from singerlake.settings import StoreSettings
     from singerlake.singer_file import Block
+    from singerlake.site.build import build_site
     from singerlake.storage.drivers.azure.settings import AzureSettings
     from singerlake.storage.drivers.gcs.settings import GcsSettings
     from singerlake.storage.settings import StorageSettings
@@ -88,6 +89,7 @@ _FROM = {
     "AzureSettings": "singerlake.storage.drivers.azure.settings",
     "Block": "singerlake.singer_file",
     "Brought": "singerlake.format.decision",
+    "build_site": "singerlake.site.build",
     "create_store": "singerlake.adapters",
     "Commit": "singerlake.stores.atomic.commits",
     "CreatedStore": "singerlake.adapters",
@@ -159,6 +161,7 @@ __all__ = [
     "UnsupportedFormatError",
     "ValueDoesNotFitError",
     "__version__",
+    "build_site",
     "create_store",
 ]
 

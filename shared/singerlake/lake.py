@@ -42,7 +42,10 @@ from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
     from singerlake.conditions import Condition
+    from singerlake.tables.maintain.collect import GcTablesResult
+    from singerlake.tables.maintain.drop import DropTablesResult
     from singerlake.tables.maintain.status import StatusResult
+    from singerlake.tables.maintain.verify import VerifyTablesResult
     from singerlake.tables.read import LakeTable
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.python_api import ProjectedTable
@@ -179,6 +182,87 @@ class Lake:
         if raise_errors:
             raise_failed(projected)
         return projected
+
+    def verify_tables(
+        self,
+        tables: Sequence[str] = (),
+        *,
+        deep: bool = False,
+        engine: Engine | None = None,
+        engine_for: Callable[[int], Engine] | None = None,
+        progress: Report | None = None,
+    ) -> VerifyTablesResult:
+        """Read the files of tables whole and compare them with what the table says, as ``singerlake project verify``
+        does; with ``deep`` make each table once more from raw, beside, and compare the rows one by one. It means the
+        ``tables`` that it names, all by default, and publishes nothing.
+
+        ``engine`` does the work, or ``engine_for`` gives what does it for about so many bytes; None: threads of this
+        process. What is wrong is a finding. A table that cannot be checked stops no other: it is in ``failed``. Raises
+        ``UnknownNameError``, and what storage raises.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> result = lake.verify_tables(deep=True)
+            >>> print(result.sound, [(each.table, each.rows) for each in result.tables], result.findings)
+            True [('users', 2)] ()
+        """
+        from singerlake.tables.maintain.verify import verify_tables
+
+        own = engine or Threads(self.storage)
+        chosen = engine_for or (lambda _: own)
+        names = self._named_tables(tables)
+        return verify_tables(self.storage, names, deep=deep, engine=chosen, runner=self.table_runner, progress=progress)
+
+    def gc_tables(
+        self, tables: Sequence[str] = (), *, grace: timedelta = GRACE, dry_run: bool = False
+    ) -> GcTablesResult:
+        """Delete files that tables replaced or never listed, as ``singerlake project gc --delete`` does; with
+        ``dry_run`` only name them. It means the ``tables`` that it names, all by default. ``grace`` is how long a file
+        stays, 7 days by default; it must be longer than any read and any run of a table.
+
+        A table that cannot be collected stops no other: it is in ``failed``. Raises ``UnknownNameError``,
+        ``SettingError``, and what storage raises for the lake as a whole.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> [(one.table, len(one.keys)) for one in lake.gc_tables().tables]
+            [('users', 0)]
+        """
+        from singerlake.tables.maintain.collect import collect_tables
+
+        names, storage = self._named_tables(tables), self.storage if dry_run else self.tables_storage()
+        return collect_tables(storage, names, grace=grace, dry_run=dry_run, clock=self.clock, ids=self.ids)
+
+    def drop_tables(self, tables: Sequence[str], *, dry_run: bool = False) -> DropTablesResult:
+        """Delete tables, as ``singerlake project drop --delete`` does; with ``dry_run`` only say what would go. The
+        streams that they were made from stay, and so a table can be made again. A table that cannot be dropped stops no
+        other: it is in ``failed``. Raises ``SettingError`` where no table is named, ``UnknownNameError``, and what
+        storage raises for the lake as a whole.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> [(one.table, one.rows) for one in lake.drop_tables(["users"]).tables]
+            [('users', 2)]
+        """
+        from singerlake.tables.maintain.drop import drop_tables
+
+        if not tables:
+            raise SettingError("no table is named", hint="name each table that is to go")
+        names, storage = self._named_tables(tables), self.storage if dry_run else self.tables_storage()
+        return drop_tables(storage, names, dry_run=dry_run)
+
+    def _named_tables(self, tables: Sequence[str]) -> list[str]:
+        from singerlake.tables.declaration.streams import hint_for
+
+        if isinstance(tables, str):
+            raise SettingError("tables is one text", hint=f"give a list of names, as [{tables!r}]")
+        there = self.tables()
+        for name in tables:
+            if name not in there:
+                raise UnknownNameError(
+                    f"no table {name!r} in this lake", hint=hint_for(name, there), lake_root=self.storage.url
+                )
+        return list(dict.fromkeys(tables)) or there
 
     def tables_storage(self) -> Storage:
         """The storage as writers of tables use it. Where it honours no conditions and new streams are in a database,

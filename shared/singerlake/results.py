@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from singerlake.format.metadata.retention import Retention, WrongRetention
+from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
+from singerlake.tables.maintain.collect import GcTablesResult, TableGc
+from singerlake.tables.maintain.drop import DropTablesResult, TableDrop
+from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.maintain.status import StatusResult, TableStatus
+from singerlake.tables.maintain.verify import CheckedTable, TableFinding, VerifyTablesResult
 from singerlake.tables.state.model import TableRun
 from singerlake.upkeep.annotate import NotesResult
 from singerlake.upkeep.drop import DropFailure, DropResult, DropRunResult, StreamDrop
@@ -37,12 +42,14 @@ __all__ = [
     "BatchGcResult",
     "Census",
     "Changed",
+    "CheckedTable",
     "CollectedSegments",
     "ContentsResult",
     "DiffResult",
     "DropFailure",
     "DropResult",
     "DropRunResult",
+    "DropTablesResult",
     "EraseResult",
     "ErasedFile",
     "ExpireResult",
@@ -52,6 +59,7 @@ __all__ = [
     "Failure",
     "Finding",
     "GcResult",
+    "GcTablesResult",
     "HeldLock",
     "IdentityResult",
     "Join",
@@ -72,6 +80,9 @@ __all__ = [
     "RecordTally",
     "Renamed",
     "Retention",
+    "SiteFile",
+    "SiteResult",
+    "SiteTrouble",
     "StatusResult",
     "StoreStatusResult",
     "StreamDrop",
@@ -82,6 +93,10 @@ __all__ = [
     "StreamTrim",
     "StreamVacuum",
     "StreamVersions",
+    "TableDrop",
+    "TableFailure",
+    "TableFinding",
+    "TableGc",
     "TableRun",
     "TableStatus",
     "Tally",
@@ -95,6 +110,7 @@ __all__ = [
     "UnreadStream",
     "VacuumResult",
     "VerifyResult",
+    "VerifyTablesResult",
     "Version",
     "VersionName",
     "VersionsResult",

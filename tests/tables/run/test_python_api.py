@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import doctest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,10 @@ def declare(folder: Path, tables: str) -> Path:
     return path
 
 
-def test_the_example_of_its_docstring(lake: Lake) -> None:
-    (example,) = doctest.DocTestFinder().find(Lake.project, "project", globs={"lake": lake})
-    assert len(example.examples) == 2
+@pytest.mark.parametrize("method", [Lake.project, Lake.verify_tables, Lake.gc_tables, Lake.drop_tables])
+def test_the_examples_of_docstrings(lake: Lake, method: Callable[..., Any]) -> None:
+    (example,) = doctest.DocTestFinder().find(method, method.__name__, globs={"lake": lake})
+    assert len(example.examples) >= 2
     assert doctest.DocTestRunner().run(example).failed == 0
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from singerlake.cli.options import settings_in, variable, with_settings
-from singerlake.errors import SettingError, UnknownNameError
+from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.settings import storage_settings, store_settings
 from singerlake.tables.declaration.streams import (
@@ -22,7 +22,6 @@ from singerlake.tables.declaration.streams import (
     Unresolved,
     chosen,
     everything,
-    hint_for,
     resolve,
 )
 from singerlake.tables.declaration.yaml_file import NAME, read_file
@@ -47,16 +46,6 @@ class Project:
     def tables(self) -> tuple[list[Resolved], list[Unresolved]]:
         """The same of those that are meant. Raises ``UnknownNameError``."""
         return chosen(*self.resolved(), self.names)
-
-    def made(self) -> list[str]:
-        """The names of the tables that are meant and that the lake has. Raises ``UnknownNameError``."""
-        there = self.lake.tables()
-        for name in self.names:
-            if name not in there:
-                raise UnknownNameError(
-                    f"no table {name!r} in this lake", hint=hint_for(name, there), lake_root=self.lake.storage.url
-                )
-        return list(dict.fromkeys(self.names)) or there
 
 
 def with_project(command: Callable[..., Any]) -> Callable[..., Any]:
