@@ -36,7 +36,7 @@ from singerlake.upkeep.result import Failure
 from singerlake.upkeep.trim import StreamTrim, TrimFailure, TrimResult
 from singerlake.upkeep.vacuum.vacuum import Join, Joins, StreamVacuum, VacuumResult
 from singerlake.upkeep.verify.findings import Finding
-from singerlake.upkeep.verify.verify_lake import VerifyResult
+from singerlake.upkeep.verify.verify_lake import StreamVerify, VerifyResult
 
 __all__ = [
     "BatchGcResult",
@@ -92,6 +92,7 @@ __all__ = [
     "StreamStore",
     "StreamTrim",
     "StreamVacuum",
+    "StreamVerify",
     "StreamVersions",
     "TableDrop",
     "TableFailure",
