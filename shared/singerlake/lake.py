@@ -35,7 +35,7 @@ from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.commit import tables_from
 from singerlake.upkeep.catalogue_file import CatalogueFile
 from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
-from singerlake.upkeep.result import check_now
+from singerlake.upkeep.result import check_least, check_now
 from singerlake.upkeep.root_file import RootFile
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.parallel import THREADS
@@ -230,6 +230,7 @@ class Lake:
         """
         from singerlake.tables.maintain.collect import collect_tables
 
+        check_least("grace time", grace)
         names, storage = self._named_tables(tables), self.storage if dry_run else self.tables_storage()
         return collect_tables(storage, names, grace=grace, dry_run=dry_run, clock=self.clock, ids=self.ids)
 
@@ -483,6 +484,7 @@ class Lake:
         """
         from singerlake.tables.maintain.status import status_of
 
+        check_least("runs", runs)
         return status_of(self, tap, stream, runs=runs)
 
     def gc(
@@ -516,6 +518,9 @@ class Lake:
         """
         from singerlake.upkeep.gc.gc import collect_lake
 
+        check_least("grace time", grace)
+        check_least("keep", keep)
+        check_least("threads", threads, 1)
         return collect_lake(
             self,
             tap,
@@ -557,6 +562,9 @@ class Lake:
         """
         from singerlake.upkeep.vacuum.vacuum import vacuum_lake
 
+        check_least("target_bytes", target_bytes, 1)
+        check_least("most_waiting", most_waiting)
+        check_least("threads", threads, 1)
         return vacuum_lake(
             self,
             tap,
@@ -676,6 +684,7 @@ class Lake:
         ``SettingError``, and what storage raises for the lake as a whole."""
         from singerlake.upkeep.trim import trim_lake
 
+        check_least("keep", keep)
         return trim_lake(self, tap, stream, keep=keep, dry_run=dry_run)
 
     def migrate(
@@ -781,6 +790,7 @@ class Lake:
         """
         from singerlake.upkeep.reports.export import export_of
 
+        check_least("runs", runs)
         return export_of(self, tap, runs=runs)
 
     def locks(self, tap: str | None = None, stream: str | None = None, *, key: str | None = None) -> LocksResult:
@@ -855,6 +865,8 @@ class Lake:
         """
         from singerlake.upkeep.expire.policy import set_policy
 
+        if keep_versions is not None:
+            check_least("keep_versions", keep_versions, 1)
         return set_policy(self, tap, stream, older_than, keep_versions)
 
     def unset_policy(self, tap: str, stream: str | None = None) -> PolicyResult:
@@ -893,6 +905,7 @@ class Lake:
         and is read with the lake's settings. Raises ``SettingError``, and what storage raises."""
         from singerlake.upkeep.gc.gc import collect_batches
 
+        check_least("grace time", grace)
         storage = open_storage(root, self.settings)
         return collect_batches(storage, grace=grace, dry_run=dry_run, clock=self.clock, ids=self.ids)
 

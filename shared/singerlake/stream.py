@@ -39,7 +39,7 @@ from singerlake.stores.writing.writer import StreamWriter
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.rebuild.caches import use_manifest_store
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
-from singerlake.upkeep.result import check_now
+from singerlake.upkeep.result import check_least, check_now
 from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
@@ -420,6 +420,10 @@ class LakeStream:
         from singerlake.upkeep.expire.expire import expire
 
         check_now(now, dry_run)
+        if keep_versions is not None:
+            check_least("keep_versions", keep_versions, 1)
+        if before_offset is not None:
+            check_least("before_offset", before_offset)
         self.lake.existing_stream(self.tap, self.name)
         return expire(
             self.context(),
@@ -463,6 +467,7 @@ class LakeStream:
 
         if isinstance(files, str | Path):
             raise SettingError("files is one name", hint=f"give a list of names, as [{str(files)!r}]")
+        check_least("threads", threads, 1)
         storage = self.lake.storage
         found = find_files([str(each) for each in files], recursive=recursive, lake=folder_of(storage))
         if not self.lake.exists():

@@ -17,6 +17,7 @@ from singerlake.site.pages import Site
 from singerlake.site.render import HERE, environment, render
 from singerlake.tables.state.keys import PUBLISHED
 from singerlake.upkeep.progress import Report, reporting
+from singerlake.upkeep.result import check_least
 from singerlake.work.parallel import THREADS
 
 ASSETS = ("site.css", "site.js")
@@ -85,6 +86,8 @@ def build_site(
     ``troubles``, and its page says why. Raises ``SettingError`` before anything is read where the folder may not be
     written to or jinja2 is missing, ``UnsupportedFormatError``, ``CorruptObjectError``, and what storage raises. Needs
     ``pip install 'singerlake[docs]'``."""
+    check_least("samples", samples)
+    check_least("threads", threads, 1)
     environment()
     output = Path(output)
     _check_apart(lake, output)
