@@ -8,9 +8,8 @@ import click
 
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
-from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option
+from singerlake.cli.options import duration, json_option, quiet_option
 from singerlake.cli.output import counted, say, say_json, shown, size
 from singerlake.tables.maintain.collect import TableGc
 from singerlake.upkeep.defaults import GRACE
