@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from singerlake.conditions import Condition
     from singerlake.tables.maintain.collect import GcTablesResult
     from singerlake.tables.maintain.drop import DropTablesResult
+    from singerlake.tables.maintain.listing import ListTablesResult
     from singerlake.tables.maintain.status import StatusResult
     from singerlake.tables.maintain.verify import VerifyTablesResult
     from singerlake.tables.read import LakeTable
@@ -182,6 +183,27 @@ class Lake:
         if raise_errors:
             raise_failed(projected)
         return projected
+
+    def list_tables(
+        self, file: str | Path | None = None, *, all: bool = False, tables: Sequence[str] = ()
+    ) -> ListTablesResult:
+        """How tables stand, as ``singerlake project ls`` lists them: their rows, files and bytes, how far they are
+        behind their streams, and their last run. These are the tables that are there, and before them those that
+        ``file`` declares, or ``all`` makes of every stream; or of these the ``tables`` that it names.
+
+        A table that cannot be read, or that means no stream, has its ``trouble``. Raises ``SettingError`` where
+        ``file`` is wrong, ``UnknownNameError``, and what storage raises.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> for one in lake.list_tables().tables:
+            ...     print(one.table, one.rows, "rows,", one.behind, "messages behind")
+            users 2 rows, 0 messages behind
+        """
+        from singerlake.tables.maintain.listing import list_tables
+        from singerlake.tables.run.python_api import declared_tables
+
+        return list_tables(self, declared_tables(file, every=all) if all or file is not None else (), tables)
 
     def verify_tables(
         self,

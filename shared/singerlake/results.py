@@ -8,6 +8,7 @@ from singerlake.stores.port import Trimmed
 from singerlake.tables.maintain.collect import GcTablesResult, TableGc
 from singerlake.tables.maintain.drop import DropTablesResult, TableDrop
 from singerlake.tables.maintain.failure import TableFailure
+from singerlake.tables.maintain.listing import ListedTable, ListTablesResult
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.maintain.verify import CheckedTable, TableFinding, VerifyTablesResult
 from singerlake.tables.state.model import TableRun
@@ -66,6 +67,8 @@ __all__ = [
     "Joins",
     "KindTotals",
     "LeftFile",
+    "ListTablesResult",
+    "ListedTable",
     "Lock",
     "LocksResult",
     "MigrateResult",

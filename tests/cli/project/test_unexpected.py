@@ -17,7 +17,7 @@ from tests.lakes import build_stream
 @pytest.mark.parametrize(
     ("command", "module_name", "broken"),
     [
-        ("ls", "singerlake.cli.commands.project.ls", "standing_of"),
+        ("ls", "singerlake.tables.maintain.listing", "standing_of"),
         ("verify", "singerlake.tables.maintain.verify", "verify_files"),
         ("gc", "singerlake.tables.maintain.collect", "plan_collection"),
         ("drop", "singerlake.tables.maintain.drop", "plan_drop"),

@@ -34,7 +34,9 @@ def declare(folder: Path, tables: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("method", [Lake.project, Lake.verify_tables, Lake.gc_tables, Lake.drop_tables])
+@pytest.mark.parametrize(
+    "method", [Lake.project, Lake.list_tables, Lake.verify_tables, Lake.gc_tables, Lake.drop_tables]
+)
 def test_the_examples_of_docstrings(lake: Lake, method: Callable[..., Any]) -> None:
     (example,) = doctest.DocTestFinder().find(method, method.__name__, globs={"lake": lake})
     assert len(example.examples) >= 2
