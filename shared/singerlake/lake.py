@@ -148,15 +148,19 @@ class Lake:
         all: bool = False,
         tables: Sequence[str] = (),
         full_refresh: bool = False,
+        dry_run: bool = False,
         engine: Engine | None = None,
         raise_errors: bool = True,
+        progress: Report | None = None,
     ) -> list[ProjectedTable]:
-        """Bring tables up to their streams, as ``singerlake project run`` does. Each table is published in one write;
-        one that fails stays as it was and stops no other. Needs ``pip install 'singerlake[tables]'``.
+        """Bring tables up to their streams, as ``singerlake project run`` does; with ``dry_run`` only plan to, as
+        ``singerlake project plan`` does. Each table is published in one write; one that fails stays as it was and stops
+        no other. Needs ``pip install 'singerlake[tables]'``.
 
         ``file`` is a ``projections.yml`` for this lake: its ``lake_root`` is not looked at. ``all`` makes a table of
         every stream without a file. ``tables`` names those that are meant, all by default. ``engine`` is what does the
         work: threads of this process, or a Spark session by ``singerlake.spark.spark_engine(spark, lake)``.
+        ``progress`` is called for each larger table.
 
         Gives the tables in the order of their declarations. Where some failed it raises, after all others were made,
         the error of the first one, with notes on the others; ``raise_errors=False`` gives each table its ``error``
@@ -178,8 +182,17 @@ class Lake:
         streams = {tap: self.streams(tap) for tap in self.require().taps()}
         sql = engine.sql if isinstance(engine, KnowsSql) else None
         chosen = None if engine is None else lambda _: engine
-        runner = self.table_runner(chosen, sql, storage=self.tables_storage())
-        projected = project(runner, declared, streams, tables, full_refresh=full_refresh, together=engine is None)
+        runner = self.table_runner(chosen, sql, storage=None if dry_run else self.tables_storage())
+        projected = project(
+            runner,
+            declared,
+            streams,
+            tables,
+            full_refresh=full_refresh,
+            dry_run=dry_run,
+            together=engine is None,
+            progress=progress,
+        )
         if raise_errors:
             raise_failed(projected)
         return projected

@@ -141,3 +141,19 @@ def test_an_engine_does_the_work(lake: Lake) -> None:
 def test_results_and_tables_are_of_the_package(lake: Lake) -> None:
     assert isinstance(lake.project(all=True)[0], singerlake.ProjectedTable)
     assert isinstance(lake.table("users"), singerlake.LakeTable)
+
+
+def test_a_dry_run_plans_and_writes_nothing(lake: Lake) -> None:
+    before = [entry.key for entry in lake.storage.list("")]
+    (planned,) = lake.project(all=True, dry_run=True)
+    assert (planned.name, planned.status, planned.rows) == ("users", "planned", None)
+    assert [entry.key for entry in lake.storage.list("")] == before
+
+
+def test_progress_is_told_of_what_an_engine_reads(lake: Lake) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    lake.project(all=True, engine=Threads(lake.storage), progress=lambda *each: told.append(each))
+    assert told[0] == ("users", 0, None)
+    assert {name for name, _, _ in told} == {"users"}
+    assert told[-1][1] > 0
+    assert told[-1][2] is not None

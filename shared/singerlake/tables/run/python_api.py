@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.tables.declaration.streams import Declared, Streams, chosen, everything, resolve
-from singerlake.tables.run.many_tables import run_tables
+from singerlake.tables.run.many_tables import plan_tables, run_tables
 from singerlake.tables.run.one_table import TableRunner
+from singerlake.tables.run.plan import TablePlan
 from singerlake.tables.run.results import TableResult, TableStatus
+from singerlake.tables.sql.plan import SqlPlan
 from singerlake.tables.state.commit import sources
+from singerlake.upkeep.progress import UNSEEN, Report, reporting
+from singerlake.work.engine import Engine, Watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +63,30 @@ def project(
     names: Sequence[str],
     *,
     full_refresh: bool = False,
+    dry_run: bool = False,
     together: bool = False,
+    progress: Report | None = None,
 ) -> list[ProjectedTable]:
-    """Run the tables that ``names`` means, all where it is empty. Raises ``UnknownNameError``."""
+    """Run the tables that ``names`` means, all where it is empty; with ``dry_run`` only plan to. ``progress`` gets the
+    bytes that are read for each table which is not made beside others. Raises ``UnknownNameError``."""
     tables, failed = chosen(*resolve(declared, streams, sources(runner.storage)), names)
     wrong = [TableResult(each.declaration, None, error=each.error) for each in failed]
-    made = run_tables(runner, tables, full_refresh=full_refresh, together=together)
+    if dry_run:
+        planned = plan_tables(runner, tables, full_refresh=full_refresh)
+        return [_projected(each) for each in (*wrong, *planned)]
+    bar = UNSEEN
+
+    def began(plan: TablePlan | SqlPlan) -> None:
+        nonlocal bar
+        bar = reporting(progress, plan.declaration.name)
+
+    def watched(size: int) -> Engine:
+        bar.sized(size)
+        return Watched(runner.engine(size), lambda done: bar.advance(done))
+
+    made = run_tables(
+        replace(runner, engine=watched), tables, full_refresh=full_refresh, together=together, began=began
+    )
     return [_projected(each) for each in (*wrong, *made)]
 
 
