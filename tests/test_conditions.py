@@ -348,3 +348,11 @@ def test_an_erasure_finds_the_records_that_plain_python_finds(
 
 def _literal_of(value: Any) -> Any:
     return Decimal(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+@pytest.mark.parametrize("parse", [lambda text: parse_condition(text, str), named_condition_of, condition_of])
+def test_the_hint_shows_every_test(parse: Callable[[str], object]) -> None:
+    with pytest.raises(SettingError) as refused:
+        parse("a ~ b")
+    shown = ("=", "!=", "<", "<=", ">", ">=", "in (1, 2)", "in @file", "not in", "null", "not null")
+    assert [each for each in shown if each not in refused.value.hint] == []

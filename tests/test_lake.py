@@ -7,6 +7,7 @@ import doctest
 import json
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import StreamSchema
 from singerlake.format.state.selection import select
 from singerlake.lake import Lake
+from singerlake.lock_file import LockBody
 from singerlake.singer_file import Spool, compress_member
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.port import Refused, Written
@@ -385,7 +387,8 @@ def people() -> Lake:
     return lake
 
 
-WITH_OTHER_LAKES = {"Lake.project", "Lake.snapshot", "LakeStream.attached", "LakeStream.follow"}
+TABLES = {"Lake.project", "Lake.list_tables", "Lake.verify_tables", "Lake.gc_tables", "Lake.drop_tables"}
+WITH_OTHER_LAKES = {*TABLES, "Lake.snapshot", "LakeStream.attached", "LakeStream.follow"}
 """Their examples are tested where their lakes are made."""
 EXAMPLES = {
     found.name: found
@@ -396,10 +399,68 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_of_docstrings_print_what_they_show(people: Lake, name: str) -> None:
+def test_examples_of_docstrings_print_what_they_show(
+    people: Lake, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for photo in ("a.jpg", "b.jpg"):
+        Path(photo).write_text(photo)
     example = EXAMPLES[name]
     example.globs = {"lake": people}
     assert doctest.DocTestRunner().run(example, clear_globs=False).failed == 0
+
+
+def test_a_lock_that_changed_since_it_was_listed_is_left_alone(people: Lake) -> None:
+    key = f"raw/my-tap/users/{layout.LOCK}"
+    body = LockBody(writer_id="w", acquired="2026-01-01T00:00:00Z", refreshed="2026-01-01T00:00:00Z")
+    people.storage.put(key, msgspec.json.encode(body))
+    (seen,) = people.locks("my-tap").locks
+    assert people.locks(key=key).locks == (seen,)
+    people.storage.put(key, msgspec.json.encode(msgspec.structs.replace(body, refreshed="2026-01-02T00:00:00Z")))
+    assert not people.break_lock(seen)
+    (seen,) = people.locks().locks
+    assert people.break_lock(seen)
+    assert people.locks().locks == people.locks(key=key).locks == ()
+    with pytest.raises(SettingError, match="key is given with a tap"):
+        people.locks("my-tap", key=key)
+
+
+DAY, NAN = timedelta(days=1), float("nan")
+TOO_LITTLE: dict[str, tuple[Callable[[Lake], Any], str]] = {
+    "gc": (lambda lake: lake.gc(grace=-DAY), "grace time must not be negative: -86400 s"),
+    "gc keep": (lambda lake: lake.gc(keep=-1), "keep must not be negative: -1"),
+    "gc threads": (lambda lake: lake.gc(threads=0), "threads must be 1 or more: 0"),
+    "gc_batches": (lambda lake: lake.gc_batches("/", grace=-DAY), "grace time must not be negative: -86400 s"),
+    "gc_tables": (lambda lake: lake.gc_tables(grace=-DAY), "grace time must not be negative: -86400 s"),
+    "vacuum": (lambda lake: lake.vacuum(target_bytes=0), "target_bytes must be 1 or more: 0"),
+    "vacuum waiting": (lambda lake: lake.vacuum(most_waiting=-1), "most_waiting must not be negative: -1"),
+    "vacuum threads": (lambda lake: lake.vacuum(threads=-2), "threads must be 1 or more: -2"),
+    "trim": (lambda lake: lake.trim(keep=-1), "keep must not be negative: -1"),
+    "trim by what is not a number": (lambda lake: lake.trim(keep=NAN), "keep must be a number: nan"),  # type: ignore[arg-type]
+    "status": (lambda lake: lake.status(runs=-1), "runs must not be negative: -1"),
+    "export": (lambda lake: lake.export(runs=-1), "runs must not be negative: -1"),
+    "set_policy": (lambda lake: lake.set_policy("my-tap", keep_versions=0), "keep_versions must be 1 or more: 0"),
+    "expire": (lambda lake: lake.stream("my-tap", "users").expire(keep_versions=0), "keep_versions must be 1 or more"),
+    "expire before": (
+        lambda lake: lake.stream("my-tap", "users").expire(before_offset=-1),
+        "before_offset must not be negative: -1",
+    ),
+    "put": (lambda lake: lake.stream("my-tap", "x").put(["a"], threads=0), "threads must be 1 or more: 0"),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LITTLE)
+def test_times_and_counts_that_are_too_little_are_refused(people: Lake, name: str) -> None:
+    asked, said = TOO_LITTLE[name]
+    before = [entry.key for entry in people.storage.list("")]
+    with pytest.raises(SettingError, match=said):
+        asked(people)
+    assert [entry.key for entry in people.storage.list("")] == before
+
+
+def test_files_are_named_in_a_list(people: Lake) -> None:
+    with pytest.raises(SettingError, match="files is one name"):
+        people.stream("my-tap", "photos").put("a.jpg")
 
 
 CHANGES: dict[str, Callable[..., Any]] = {

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from importlib.metadata import version
 
+    from singerlake.adapters import CreatedStore, create_store
     from singerlake.aws.settings import S3Settings
     from singerlake.errors import (
         AccessDeniedError,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from singerlake.lock_file import LockSettings
     from singerlake.settings import StoreSettings
     from singerlake.singer_file import Block
+    from singerlake.site.build import build_site
     from singerlake.storage.drivers.azure.settings import AzureSettings
     from singerlake.storage.drivers.gcs.settings import GcsSettings
     from singerlake.storage.settings import StorageSettings
@@ -87,7 +89,10 @@ _FROM = {
     "AzureSettings": "singerlake.storage.drivers.azure.settings",
     "Block": "singerlake.singer_file",
     "Brought": "singerlake.format.decision",
+    "build_site": "singerlake.site.build",
+    "create_store": "singerlake.adapters",
     "Commit": "singerlake.stores.atomic.decisions",
+    "CreatedStore": "singerlake.adapters",
     "GcsSettings": "singerlake.storage.drivers.gcs.settings",
     "Lake": "singerlake.lake",
     "LakeStream": "singerlake.stream",
@@ -116,6 +121,7 @@ __all__ = [
     "ConditionsUnprovenError",
     "ConfigurationError",
     "CorruptObjectError",
+    "CreatedStore",
     "ExpiredMessagesError",
     "ForeignManifestError",
     "GcsSettings",
@@ -155,6 +161,8 @@ __all__ = [
     "UnsupportedFormatError",
     "ValueDoesNotFitError",
     "__version__",
+    "build_site",
+    "create_store",
 ]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from singerlake import open_file_lock
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
@@ -190,6 +191,41 @@ def _postgres(settings: StoreSettings, s3: S3Settings | None) -> PostgresSetting
         schema=settings.postgres_schema,
         patience_seconds=s3.patience_seconds if s3 is not None else PATIENCE_SECONDS,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedStore:
+    """What a manifest store of that ``kind`` needs, and what is there now: a table of DynamoDB, whose ARN is ``name``,
+    with the least ``policy`` of IAM; or a schema of PostgreSQL. ``before`` and ``after`` are versions of the tables in
+    the schema, None where there were none."""
+
+    kind: str
+    name: str
+    policy: Mapping[str, Any] | None = None
+    before: int | None = None
+    after: int | None = None
+
+
+def create_store(kind: str, settings: StoreSettings, s3: S3Settings | None = None) -> CreatedStore:
+    """Make what the manifest store ``dynamodb`` or ``postgres`` needs, if it is missing, as ``singerlake store create``
+    does. One serves many lakes. ``s3`` has the credentials of AWS. Raises ``SettingError``, ``AccessDeniedError``,
+    ``StorageUnavailableError``."""
+    if kind == "dynamodb":
+        from singerlake.stores.dynamodb.client import DynamoTable
+        from singerlake.stores.dynamodb.tables import create_table, least_policy
+
+        table = DynamoTable(
+            settings.dynamodb_table, s3, endpoint_url=settings.dynamodb_endpoint_url, clock=SystemClock()
+        )
+        arn = create_table(table)
+        return CreatedStore(kind, arn, policy=least_policy(arn, query_items=settings.dynamodb_query_items))
+    if kind == "postgres":
+        from singerlake.stores.postgres.schema import create_schema
+
+        postgres = _postgres(settings, s3)
+        state = create_schema(postgres.url, postgres.schema)
+        return CreatedStore(kind, postgres.schema, before=state.before, after=state.after)
+    raise SettingError(f"manifest_store {kind!r} is not in a database", hint=f"use one of: {', '.join(IN_A_DATABASE)}")
 
 
 def by_queue(

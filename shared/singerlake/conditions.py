@@ -33,9 +33,10 @@ _SAME = {"==": "=", "<>": "!="}
 _QUOTES = "'\""
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_OF_PATHS = 'write for example "email = \'a@b.c\'", "user.id in (1, 2)" or "id in @keys.txt"'
-_OF_PROPERTY = 'write for example "op = \'D\'" or "id in @keys.txt"'
-_OF_COLUMN = 'write for example "> 0", "in (\'a\', \'b\')", "not_null", ">= 0 and < 1"'
+_TESTS = "a test is =, !=, <, <=, > or >= and a value, in (1, 2), in @file, not in, null or not null"
+_OF_PATHS = f'write for example "email = \'a@b.c\'" or "user.id in (1, 2) and n >= 9"; {_TESTS}'
+_OF_PROPERTY = f'write for example "op = \'D\'" or "n >= 0 and < 9"; {_TESTS}'
+_OF_COLUMN = f'write for example "> 0" or ">= 0 and < 1"; {_TESTS}'
 MOST_STORED = 1_000
 """Values of a file that the condition of a table takes: every reader of the table reads them."""
 

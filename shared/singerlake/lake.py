@@ -34,25 +34,35 @@ from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.commit import tables_from
 from singerlake.upkeep.caches import CatalogueFile
 from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
-from singerlake.upkeep.result import check_now
+from singerlake.upkeep.result import check_least, check_now
 from singerlake.upkeep.root_file import RootFile
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
     from singerlake.conditions import Condition
+    from singerlake.tables.maintain.collect import GcTablesResult
+    from singerlake.tables.maintain.drop import DropTablesResult
+    from singerlake.tables.maintain.listing import ListTablesResult
     from singerlake.tables.maintain.status import StatusResult
+    from singerlake.tables.maintain.verify import VerifyTablesResult
     from singerlake.tables.project import ProjectedTable
     from singerlake.tables.read import LakeTable
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.sql_engine import SqlEngine
+    from singerlake.upkeep.annotate import NotesResult
     from singerlake.upkeep.drop import DropResult, DropRunResult
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
+    from singerlake.upkeep.lock_files import Lock, LocksResult
     from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
+    from singerlake.upkeep.policy import PoliciesResult, PolicyResult
     from singerlake.upkeep.rebuild.rebuild_lake import RebuildResult, StreamRebuild
     from singerlake.upkeep.reports.census import ContentsResult
+    from singerlake.upkeep.reports.export import ExportResult
     from singerlake.upkeep.reports.history import VersionsResult
+    from singerlake.upkeep.reports.stores import StoreStatusResult
     from singerlake.upkeep.result import Failure, Report
+    from singerlake.upkeep.root_file import IdentityResult
     from singerlake.upkeep.trim import TrimResult
     from singerlake.upkeep.vacuum.vacuum import VacuumResult
     from singerlake.upkeep.verify import VerifyResult
@@ -136,15 +146,19 @@ class Lake:
         all: bool = False,
         tables: Sequence[str] = (),
         full_refresh: bool = False,
+        dry_run: bool = False,
         engine: Engine | None = None,
         raise_errors: bool = True,
+        progress: Report | None = None,
     ) -> list[ProjectedTable]:
-        """Bring tables up to their streams, as ``singerlake project run`` does. Each table is published in one write;
-        one that fails stays as it was and stops no other. Needs ``pip install 'singerlake[tables]'``.
+        """Bring tables up to their streams, as ``singerlake project run`` does; with ``dry_run`` only plan to, as
+        ``singerlake project plan`` does. Each table is published in one write; one that fails stays as it was and stops
+        no other. Needs ``pip install 'singerlake[tables]'``.
 
         ``file`` is a ``projections.yml`` for this lake: its ``lake_root`` is not looked at. ``all`` makes a table of
         every stream without a file. ``tables`` names those that are meant, all by default. ``engine`` is what does the
         work: threads of this process, or a Spark session by ``singerlake.spark.spark_engine(spark, lake)``.
+        ``progress`` is called for each larger table.
 
         Gives the tables in the order of their declarations. Where some failed it raises, after all others were made,
         the error of the first one, with notes on the others; ``raise_errors=False`` gives each table its ``error``
@@ -166,11 +180,123 @@ class Lake:
         streams = {tap: self.streams(tap) for tap in self.require().taps()}
         sql = engine.sql if isinstance(engine, KnowsSql) else None
         chosen = None if engine is None else lambda _: engine
-        runner = self.table_runner(chosen, sql, storage=self.tables_storage())
-        projected = project(runner, declared, streams, tables, full_refresh=full_refresh, together=engine is None)
+        runner = self.table_runner(chosen, sql, storage=None if dry_run else self.tables_storage())
+        projected = project(
+            runner,
+            declared,
+            streams,
+            tables,
+            full_refresh=full_refresh,
+            dry_run=dry_run,
+            together=engine is None,
+            progress=progress,
+        )
         if raise_errors:
             raise_failed(projected)
         return projected
+
+    def list_tables(
+        self, file: str | Path | None = None, *, all: bool = False, tables: Sequence[str] = ()
+    ) -> ListTablesResult:
+        """How tables stand, as ``singerlake project ls`` lists them: their rows, files and bytes, how far they are
+        behind their streams, and their last run. These are the tables that are there, and before them those that
+        ``file`` declares, or ``all`` makes of every stream; or of these the ``tables`` that it names.
+
+        A table that cannot be read, or that means no stream, has its ``trouble``. Raises ``SettingError`` where
+        ``file`` is wrong, ``UnknownNameError``, and what storage raises.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> for one in lake.list_tables().tables:
+            ...     print(one.table, one.rows, "rows,", one.behind, "messages behind")
+            users 2 rows, 0 messages behind
+        """
+        from singerlake.tables.maintain.listing import list_tables
+        from singerlake.tables.project import declared_tables
+
+        return list_tables(self, declared_tables(file, every=all) if all or file is not None else (), tables)
+
+    def verify_tables(
+        self,
+        tables: Sequence[str] = (),
+        *,
+        deep: bool = False,
+        engine: Engine | None = None,
+        engine_for: Callable[[int], Engine] | None = None,
+        progress: Report | None = None,
+    ) -> VerifyTablesResult:
+        """Read the files of tables whole and compare them with what the table says, as ``singerlake project verify``
+        does; with ``deep`` make each table once more from raw, beside, and compare the rows one by one. It means the
+        ``tables`` that it names, all by default, and publishes nothing.
+
+        ``engine`` does the work, or ``engine_for`` gives what does it for about so many bytes; None: threads of this
+        process. What is wrong is a finding. A table that cannot be checked stops no other: it is in ``failed``. Raises
+        ``UnknownNameError``, and what storage raises.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> result = lake.verify_tables(deep=True)
+            >>> print(result.sound, [(each.table, each.rows) for each in result.tables], result.findings)
+            True [('users', 2)] ()
+        """
+        from singerlake.tables.maintain.verify import verify_tables
+
+        own = engine or Threads(self.storage)
+        chosen = engine_for or (lambda _: own)
+        names = self._named_tables(tables)
+        return verify_tables(self.storage, names, deep=deep, engine=chosen, runner=self.table_runner, progress=progress)
+
+    def gc_tables(
+        self, tables: Sequence[str] = (), *, grace: timedelta = GRACE, dry_run: bool = False
+    ) -> GcTablesResult:
+        """Delete files that tables replaced or never listed, as ``singerlake project gc --delete`` does; with
+        ``dry_run`` only name them. It means the ``tables`` that it names, all by default. ``grace`` is how long a file
+        stays, 7 days by default; it must be longer than any read and any run of a table.
+
+        A table that cannot be collected stops no other: it is in ``failed``. Raises ``UnknownNameError``,
+        ``SettingError``, and what storage raises for the lake as a whole.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> [(one.table, len(one.keys)) for one in lake.gc_tables().tables]
+            [('users', 0)]
+        """
+        from singerlake.tables.maintain.collect import collect_tables
+
+        check_least("grace time", grace)
+        names, storage = self._named_tables(tables), self.storage if dry_run else self.tables_storage()
+        return collect_tables(storage, names, grace=grace, dry_run=dry_run, clock=self.clock, ids=self.ids)
+
+    def drop_tables(self, tables: Sequence[str], *, dry_run: bool = False) -> DropTablesResult:
+        """Delete tables, as ``singerlake project drop --delete`` does; with ``dry_run`` only say what would go. The
+        streams that they were made from stay, and so a table can be made again. A table that cannot be dropped stops no
+        other: it is in ``failed``. Raises ``SettingError`` where no table is named, ``UnknownNameError``, and what
+        storage raises for the lake as a whole.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> [(one.table, one.rows) for one in lake.drop_tables(["users"]).tables]
+            [('users', 2)]
+        """
+        from singerlake.tables.maintain.drop import drop_tables
+
+        if not tables:
+            raise SettingError("no table is named", hint="name each table that is to go")
+        names, storage = self._named_tables(tables), self.storage if dry_run else self.tables_storage()
+        return drop_tables(storage, names, dry_run=dry_run)
+
+    def _named_tables(self, tables: Sequence[str]) -> list[str]:
+        from singerlake.tables.declaration.streams import hint_for
+
+        if isinstance(tables, str):
+            raise SettingError("tables is one text", hint=f"give a list of names, as [{tables!r}]")
+        there = self.tables()
+        for name in tables:
+            if name not in there:
+                raise UnknownNameError(
+                    f"no table {name!r} in this lake", hint=hint_for(name, there), lake_root=self.storage.url
+                )
+        return list(dict.fromkeys(tables)) or there
 
     def tables_storage(self) -> Storage:
         """The storage as writers of tables use it. Where it honours no conditions and new streams are in a database,
@@ -328,6 +454,13 @@ class Lake:
         self.lake_id(manifest.store)
         self._root.add_tap(manifest.tap)
 
+    def chosen_taps(self, tap: str | None = None) -> list[str]:
+        """The taps that the name means, all for None. Raises ``UnknownNameError``, which lists what is there."""
+        if tap is None:
+            return self.taps()
+        self.existing_streams(tap)
+        return [tap]
+
     def chosen(self, tap: str | None = None, stream: str | None = None) -> list[tuple[str, str]]:
         """The ``(tap, stream)`` pairs that the names mean: one stream, all of a tap, or all. Raises ``SettingError``
         where ``stream`` is given without ``tap``, ``UnknownNameError``, which lists what is there."""
@@ -384,6 +517,7 @@ class Lake:
         """
         from singerlake.tables.maintain.status import status_of
 
+        check_least("runs", runs)
         return status_of(self, tap, stream, runs=runs)
 
     def gc(
@@ -417,6 +551,9 @@ class Lake:
         """
         from singerlake.upkeep.gc.gc import collect_lake
 
+        check_least("grace time", grace)
+        check_least("keep", keep)
+        check_least("threads", threads, 1)
         return collect_lake(
             self,
             tap,
@@ -458,6 +595,9 @@ class Lake:
         """
         from singerlake.upkeep.vacuum.vacuum import vacuum_lake
 
+        check_least("target_bytes", target_bytes, 1)
+        check_least("most_waiting", most_waiting)
+        check_least("threads", threads, 1)
         return vacuum_lake(
             self,
             tap,
@@ -575,6 +715,7 @@ class Lake:
         ``SettingError``, and what storage raises for the lake as a whole."""
         from singerlake.upkeep.trim import trim_lake
 
+        check_least("keep", keep)
         return trim_lake(self, tap, stream, keep=keep, dry_run=dry_run)
 
     def migrate(
@@ -653,12 +794,149 @@ class Lake:
         check_now(now, dry_run)
         return drop_run(self, tap, stream, run, now=now, dry_run=dry_run, progress=progress)
 
+    def store_status(self, tap: str | None = None, stream: str | None = None) -> StoreStatusResult:
+        """Which manifest store keeps one stream, all of a tap, or all, and how far its state is, as ``singerlake store
+        ls`` lists them. A stream whose state is missing or cannot be read has its ``trouble``. Raises
+        ``UnknownNameError``, ``SettingError``, and what storage raises.
+
+        Example:
+            >>> for one in lake.store_status("my-tap").streams:
+            ...     print(one.stream, one.store, one.transaction, "published:", one.published)
+            users lockfile 3 published: 3
+        """
+        from singerlake.upkeep.reports.stores import store_status_of
+
+        return store_status_of(self, tap, stream)
+
+    def export(self, tap: str | None = None, *, runs: int = 3) -> ExportResult:
+        """All that is known of a tap, or of all, without the data, as ``singerlake export`` writes it: the notes of
+        each tap, and the versions, counts and last ``runs`` of each stream. Reads the manifests and no data file. A
+        stream whose manifest is missing or cannot be read is an ``UnreadStream``. Raises ``UnknownNameError``, and what
+        storage raises.
+
+        Example:
+            >>> for tap in lake.export().taps:
+            ...     print(tap.tap, [(stream.stream, stream.records) for stream in tap.streams])
+            my-tap [('users', 3)]
+        """
+        from singerlake.upkeep.reports.export import export_of
+
+        check_least("runs", runs)
+        return export_of(self, tap, runs=runs)
+
+    def locks(self, tap: str | None = None, stream: str | None = None, *, key: str | None = None) -> LocksResult:
+        """The locks that writers of one stream, all of a tap, or all hold, as ``singerlake lock ls`` lists them; or the
+        one at ``key``, if it is held. Raises ``UnknownNameError``, also where no lock has the key, ``SettingError``,
+        and what storage raises.
+
+        Example:
+            >>> [lock.writer for lock in lake.locks("my-tap").locks]
+            []
+        """
+        from singerlake.upkeep.lock_files import held_lock, held_locks
+
+        if key is None:
+            return held_locks(self, tap, stream)
+        if tap is not None or stream is not None:
+            raise SettingError("key is given with a tap", hint="give one of them")
+        return held_lock(self, key)
+
+    def break_lock(self, lock: Lock) -> bool:
+        """Release the lock of a writer that is gone, as ``singerlake lock break`` does; False where it changed since
+        ``locks`` gave it, and was left alone. A writer that is still alive loses no data, because commits do not depend
+        on locks. Raises what storage raises."""
+        from singerlake.upkeep.lock_files import break_held
+
+        return break_held(self, lock)
+
+    def annotate(
+        self,
+        tap: str,
+        *,
+        owner: str | None = None,
+        description: str | None = None,
+        links: Mapping[str, str] | None = None,
+        unlink: Sequence[str] = (),
+    ) -> NotesResult:
+        """Note who owns a tap, what it is and where to read on, as ``singerlake annotate`` does, and give the notes.
+        None, and a link that is not named, stay as they are; an empty text takes one away. ``links`` are URLs by name,
+        and ``unlink`` names links to remove. Raises ``UnknownNameError``, ``SettingError`` for what no page could show,
+        ``LostStateError`` where there is no root metadata, ``TooManyConflictsError``, and what storage raises.
+
+        Example:
+            >>> notes = lake.annotate("my-tap", owner="Ada", links={"wiki": "https://example.com"})
+            >>> print(notes.owner, notes.links)
+            Ada {'wiki': 'https://example.com'}
+        """
+        from singerlake.upkeep.annotate import Edit, annotate_tap
+
+        edit = Edit(owner=owner, description=description, links=links or {}, unlink=tuple(unlink))
+        return annotate_tap(self, tap, edit)
+
+    def policies(self, tap: str | None = None) -> PoliciesResult:
+        """How long the streams of a tap, or of all, are kept, as ``singerlake policy ls`` shows it. A stream that no
+        policy means is kept for ever. Raises ``UnknownNameError``, and what storage raises."""
+        from singerlake.upkeep.policy import policies_of
+
+        return policies_of(self, tap)
+
+    def set_policy(
+        self, tap: str, stream: str | None = None, *, older_than: str | None = None, keep_versions: int | None = None
+    ) -> PolicyResult:
+        """Say how long a stream is kept, or all streams of a tap that have no policy of their own, as ``singerlake
+        policy set`` does. The two rules are those of ``LakeStream.expire``. Nothing expires until the next ``gc``.
+        Raises ``SettingError`` for an age that is not valid and where neither rule is given, ``UnknownNameError``,
+        ``LostStateError`` where there is no root metadata, ``TooManyConflictsError``, and what storage raises.
+
+        Example:
+            >>> lake.set_policy("my-tap", older_than="400d").retention
+            {'': {'older_than': '400d'}}
+            >>> lake.unset_policy("my-tap").retention
+            {}
+        """
+        from singerlake.upkeep.policy import set_policy
+
+        if keep_versions is not None:
+            check_least("keep_versions", keep_versions, 1)
+        return set_policy(self, tap, stream, older_than, keep_versions)
+
+    def unset_policy(self, tap: str, stream: str | None = None) -> PolicyResult:
+        """Take the policy of a stream away, or that of all others of a tap, as ``singerlake policy unset`` does. Raises
+        ``UnknownNameError`` where there is none, and as ``set_policy``."""
+        from singerlake.upkeep.policy import unset_policy
+
+        return unset_policy(self, tap, stream)
+
+    def identity(self) -> IdentityResult:
+        """The id by which databases know the lake, as ``singerlake.json`` and as the streams have it. Raises
+        ``CorruptObjectError``, ``UnsupportedFormatError``, and what storage raises.
+
+        Example:
+            >>> found = lake.identity()
+            >>> [found.lake_id] == list(found.streams)
+            True
+        """
+        from singerlake.upkeep.root_file import IdentityResult, evidence
+
+        metadata = self._root.read()
+        named = evidence(self.storage)
+        return IdentityResult(self.storage.url, metadata.lake_id if metadata else None, named.lakes)
+
+    def identify(self, lake_id: str) -> bool:
+        """Write the id by which databases know the lake, as ``singerlake store identify --lake-id`` does; True where it
+        was another. Everything else in ``singerlake.json`` stays. Raises ``SettingError`` for an id that no lake has,
+        ``LostStateError`` where the streams name others, ``TooManyConflictsError``, and what storage raises."""
+        from singerlake.upkeep.root_file import identify
+
+        return identify(self.storage, lake_id, default_kind=DEFAULT_STORE)
+
     def gc_batches(self, root: str, *, grace: timedelta = GRACE, dry_run: bool = False) -> BatchGcResult:
         """Delete the batch files of tap-singerlake below ``root`` that are older than ``grace`` (7 days by default),
         whether or not a target has loaded them; with ``dry_run`` only name them. ``root`` is that of ``batch_config``,
         and is read with the lake's settings. Raises ``SettingError``, and what storage raises."""
         from singerlake.upkeep.gc.gc import collect_batches
 
+        check_least("grace time", grace)
         storage = open_storage(root, self.settings)
         return collect_batches(storage, grace=grace, dry_run=dry_run, clock=self.clock, ids=self.ids)
 

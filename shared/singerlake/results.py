@@ -2,62 +2,102 @@
 
 from __future__ import annotations
 
+from singerlake.format.metadata.retention import Retention, WrongRetention
+from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
+from singerlake.tables.maintain.collect import GcTablesResult, TableGc
+from singerlake.tables.maintain.drop import DropTablesResult, TableDrop
+from singerlake.tables.maintain.failure import TableFailure
+from singerlake.tables.maintain.listing import ListedTable, ListTablesResult
 from singerlake.tables.maintain.status import StatusResult, TableStatus
+from singerlake.tables.maintain.verify import CheckedTable, TableFinding, VerifyTablesResult
 from singerlake.tables.state.model import TableRun
+from singerlake.upkeep.annotate import NotesResult
 from singerlake.upkeep.drop import DropFailure, DropResult, DropRunResult, StreamDrop
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, LeftFile, UnownedFile
 from singerlake.upkeep.gc.expire import ExpireResult
 from singerlake.upkeep.gc.gc import BatchGcResult, GcResult, StreamGc
 from singerlake.upkeep.gc.segments import CollectedSegments
+from singerlake.upkeep.lock_files import Lock, LocksResult
 from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
+from singerlake.upkeep.policy import PoliciesResult, PolicyResult
+from singerlake.upkeep.put import PutResult
 from singerlake.upkeep.rebuild.rebuild_lake import RebuildResult, StreamRebuild
 from singerlake.upkeep.rebuild.repair import KindTotals
 from singerlake.upkeep.reports.census import Census, ContentsResult, TapContents
+from singerlake.upkeep.reports.export import ExportedStream, ExportedTap, ExportResult, UnreadStream
 from singerlake.upkeep.reports.history import StreamVersions, Version, VersionsResult
 from singerlake.upkeep.reports.schema_diff import Changed, DiffResult, Property, Renamed, VersionName
 from singerlake.upkeep.reports.status import HeldLock, StreamStatus, Tracked, UnactivatedVersion
+from singerlake.upkeep.reports.stores import StoreStatusResult, StreamStore
 from singerlake.upkeep.result import Failure, Finding, RecordTally, Tally
+from singerlake.upkeep.root_file import IdentityResult
 from singerlake.upkeep.trim import StreamTrim, TrimFailure, TrimResult
 from singerlake.upkeep.vacuum.vacuum import Join, Joins, StreamVacuum, VacuumResult
-from singerlake.upkeep.verify import VerifyResult
+from singerlake.upkeep.verify import StreamVerify, VerifyResult
 
 __all__ = [
     "BatchGcResult",
     "Census",
     "Changed",
+    "CheckedTable",
     "CollectedSegments",
     "ContentsResult",
     "DiffResult",
     "DropFailure",
     "DropResult",
     "DropRunResult",
+    "DropTablesResult",
     "EraseResult",
     "ErasedFile",
     "ExpireResult",
+    "ExportResult",
+    "ExportedStream",
+    "ExportedTap",
     "Failure",
     "Finding",
     "GcResult",
+    "GcTablesResult",
     "HeldLock",
+    "IdentityResult",
     "Join",
     "Joins",
     "KindTotals",
     "LeftFile",
+    "ListTablesResult",
+    "ListedTable",
+    "Lock",
+    "LocksResult",
     "MigrateResult",
     "Migration",
     "NewStreams",
+    "NotesResult",
+    "PoliciesResult",
+    "PolicyResult",
     "Property",
+    "PutResult",
     "RebuildResult",
     "RecordTally",
     "Renamed",
+    "Retention",
+    "SiteFile",
+    "SiteResult",
+    "SiteTrouble",
     "StatusResult",
+    "StoreStatusResult",
     "StreamDrop",
     "StreamGc",
     "StreamRebuild",
     "StreamStatus",
+    "StreamStore",
     "StreamTrim",
     "StreamVacuum",
+    "StreamVerify",
     "StreamVersions",
+    "TableDrop",
+    "TableFailure",
+    "TableFinding",
+    "TableGc",
     "TableRun",
     "TableStatus",
     "Tally",
@@ -68,9 +108,12 @@ __all__ = [
     "Trimmed",
     "UnactivatedVersion",
     "UnownedFile",
+    "UnreadStream",
     "VacuumResult",
     "VerifyResult",
+    "VerifyTablesResult",
     "Version",
     "VersionName",
     "VersionsResult",
+    "WrongRetention",
 ]

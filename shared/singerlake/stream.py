@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.adapters import DEFAULT_STORE, MANIFEST_STORES, by_queue, open_store
@@ -38,7 +39,8 @@ from singerlake.stores.writer import StreamWriter
 from singerlake.upkeep.caches import use_manifest_store
 from singerlake.upkeep.context import StreamContext
 from singerlake.upkeep.rebuild.rebuild import rebuild_manifest
-from singerlake.upkeep.result import check_now
+from singerlake.upkeep.result import check_least, check_now
+from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
     import threading
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from singerlake.stores.queued.settings import QueueSettings
     from singerlake.upkeep.erase.erase import EraseResult
     from singerlake.upkeep.gc.expire import ExpireResult
+    from singerlake.upkeep.put import PutResult
     from singerlake.upkeep.reports.schema_diff import DiffResult
     from singerlake.upkeep.result import Report
     from singerlake.work.engine import Engine
@@ -417,6 +420,10 @@ class LakeStream:
         from singerlake.upkeep.gc.expire import expire
 
         check_now(now, dry_run)
+        if keep_versions is not None:
+            check_least("keep_versions", keep_versions, 1)
+        if before_offset is not None:
+            check_least("before_offset", before_offset)
         self.lake.existing_stream(self.tap, self.name)
         return expire(
             self.context(),
@@ -426,6 +433,52 @@ class LakeStream:
             now=now,
             dry_run=dry_run,
         )
+
+    def put(
+        self,
+        files: Sequence[str | Path],
+        *,
+        recursive: bool = False,
+        spool_dir: str | None = None,
+        threads: int = THREADS,
+        progress: Report | None = None,
+    ) -> PutResult:
+        """Keep files of this machine, as ``singerlake put`` does: a record for each, in the order of ``files``, with
+        the file attached to it. The same content is kept once, and has a record each time. The lake is made if nothing
+        is there.
+
+        ``recursive``: a folder among ``files`` stands for all files below it, each called by its path there.
+        ``spool_dir`` is where copies of files above 4 MB lie until they are uploaded; None: the folder of this machine
+        for temporary files. ``threads`` is how many files are put at once.
+
+        Nothing is written if a file is not there, is no regular file, or has a name that is not UTF-8. Up to 10,000
+        records are committed at once; what was committed before an error stays. Raises ``SettingError``,
+        ``NotALakeError`` where something else than a lake is, ``ChangedFileError`` where a file changed while it was
+        read, ``AccessDeniedError``, ``TooManyConflictsError``, ``UnknownOutcomeError``, and what storage raises.
+
+        Example:
+            >>> done = lake.stream("my-tap", "photos").put(["a.jpg", "b.jpg"])
+            >>> print(done.records, "records,", done.new_files, "new files,", done.new_bytes, "bytes")
+            2 records, 2 new files, 10 bytes
+        """
+        from singerlake.attached.put import find_files
+        from singerlake.upkeep.put import PutRun, folder_of, require_nothing, spool_in
+        from singerlake.upkeep.result import reporting
+
+        if isinstance(files, str | Path):
+            raise SettingError("files is one name", hint=f"give a list of names, as [{str(files)!r}]")
+        check_least("threads", threads, 1)
+        storage = self.lake.storage
+        found = find_files([str(each) for each in files], recursive=recursive, lake=folder_of(storage))
+        if not self.lake.exists():
+            require_nothing(storage)
+        run = PutRun(self._place, self.lake.announce, threads)
+        if found:
+            bar = reporting(progress, f"{self.tap}/{self.name}")
+            with spool_in(spool_dir) as folder:
+                bar.sized(sum(file.size for file in found))
+                run.run(found, self.writer(writer_id=run.writer_id), folder, bar)
+        return run.result()
 
     def context(self, kind: str | None = None) -> StreamContext:
         """What upkeep of this stream works with. ``kind`` and errors are those of ``store``."""

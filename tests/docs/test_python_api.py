@@ -62,5 +62,5 @@ def test_methods_say_which_result_they_give() -> None:
         for kind in (singerlake.Lake, singerlake.LakeStream)
         for name, method in inspect.getmembers(kind, inspect.isfunction)
         if name in SHOWN[f"{kind.__module__}.{kind.__name__}"].split(", ")
-    }
+    } | {inspect.signature(singerlake.build_site).return_annotation}
     assert {name for name in results.__all__ if name.endswith("Result")} <= given

@@ -15,7 +15,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, Run, SchemaVersion
 from singerlake.lake import Lake
-from singerlake.site.build import Built, build
+from singerlake.site.build import SiteResult, build_site
 from singerlake.tables.state.keys import state_key
 from singerlake.tables.state.model import ColumnEntry, TableRun, TableSource, TableState
 from singerlake.tables.state.model import to_json as table_json
@@ -104,10 +104,10 @@ def put(lake: Lake, *manifests: Manifest) -> None:
     lake.announce(*manifests)
 
 
-def built(lake: Lake, folder: Path, **options: Any) -> tuple[Built, dict[str, str]]:
+def built(lake: Lake, folder: Path, **options: Any) -> tuple[SiteResult, dict[str, str]]:
     """The site of a lake, and the text of each of its files but the list of them."""
-    done = build(lake, folder, **options)
-    return done, {path: (folder / path).read_text("utf-8") for path in done.files}
+    done = build_site(lake, folder, **options)
+    return done, {path: (folder / path).read_text("utf-8") for path in (file.path for file in done.files)}
 
 
 def table(name: str, tap: str, stream: str, columns: Mapping[str, Any] | None = None, **more: Any) -> TableState:

@@ -18,7 +18,7 @@ from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
 from singerlake.site import build
-from singerlake.site.build import Trouble
+from singerlake.site.build import SiteTrouble
 from singerlake.site.facts import gather
 from singerlake.site.totals import PERIODS
 from tests.fakes import START
@@ -98,7 +98,7 @@ def test_a_tap_whose_streams_cannot_be_listed_says_so(tmp_path: Path) -> None:
     lake = two_streams()
     refusing(lake, layout.tap_prefix("t"), AccessDeniedError("no access", hint="ask"))
     done, pages = built(lake, tmp_path / "site")
-    assert done.troubles == (Trouble("t", None, "no access; ask"),)
+    assert done.troubles == (SiteTrouble("t", None, "no access; ask"),)
     assert "cannot be listed: no access; ask" in pages["taps/t.html"]
     assert "streams/u/other.html" in pages
 

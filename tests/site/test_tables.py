@@ -192,10 +192,10 @@ def test_tables_that_cannot_be_listed_leave_the_streams(tmp_path: Path) -> None:
 
 def test_the_site_is_no_part_of_the_tables(tmp_path: Path) -> None:
     from singerlake.lake import Lake
-    from singerlake.site.build import build
+    from singerlake.site.build import build_site
 
     with pytest.raises(SettingError, match="lies in the lake's data"):
-        build(Lake.open(str(tmp_path)), tmp_path / PUBLISHED / "site")
+        build_site(Lake.open(str(tmp_path)), tmp_path / PUBLISHED / "site")
 
 
 def test_a_table_of_a_statement_names_the_tables_that_it_read(tmp_path: Path) -> None:

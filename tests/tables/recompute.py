@@ -167,7 +167,8 @@ class _Maker:
     def _is_deletion(self, record: Mapping[str, Any], values: Row) -> bool:
         if self.declared.deleted_when is not None:
             name, tests = self.declared.deleted_when
-            return holds(tests, values[name], unknown=False)
+            fits = values[name] is not None or record.get(name) is None
+            return fits and holds(tests, values[name], unknown=False)
         return record.get("_sdc_deleted_at") is not None
 
     def _holds(self, row: Row, values: Row) -> bool:

@@ -94,14 +94,14 @@ def find_files(given: Sequence[str], *, recursive: bool, lake: str | None) -> li
             found.append(_file(path, os.path.basename(path), status))
             continue
         if not recursive:
-            raise SettingError("this is a folder", hint="add --recursive, or name the files in it", file=path)
+            raise SettingError("this is a folder", hint="add recursive, or name the files in it", file=path)
         found += _below(path, status, home)
     named: dict[str, str] = {}
     for file in found:
         if file.name in named:
             raise SettingError(
                 f"two files would be called {file.name!r}",
-                hint="put a folder that holds both, with --recursive, or put one after the other",
+                hint="put a folder that holds both, with recursive, or put one after the other",
                 file=file.path,
                 other=named[file.name],
             )

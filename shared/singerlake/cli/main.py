@@ -7,17 +7,22 @@ import importlib
 import importlib.metadata
 import logging
 import os
+import signal
 import sys
-from collections.abc import Mapping
-from typing import Any
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
 from singerlake.cli.exit_codes import FAILED, exit_code
-from singerlake.cli.interruption import INTERRUPTED, TERMINATED, Terminated, terminable
 from singerlake.errors import SingerlakeError
 from singerlake.interpreter.process import collector_paused
 
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes: 128 and the number of the signal, as shells have them."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -85,6 +90,29 @@ class _Commands(click.Group):
 
             say_error(ctx, error)
             ctx.exit(exit_code([error]))
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came, as from a scheduler that stops a job."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Have SIGTERM end the block as Ctrl-C does, with ``Terminated``. Python takes signals on the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    # A second signal must not stop the cleanup that the first one began.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Terminated
 
 
 def _version() -> str:

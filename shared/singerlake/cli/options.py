@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
 
 from singerlake.cli.output import be_quiet, write_json
 from singerlake.errors import LakeError, SettingError
+from singerlake.format.metadata.retention import age_of
 from singerlake.lake import Lake
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
 
@@ -128,11 +130,16 @@ quiet_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=write_json, help="Write JSON to standard output, errors included."
 )
+undeclared_option = click.option(
+    "--undeclared",
+    is_flag=True,
+    help="Take a condition on a property that no version declares, or on values of another type than declared.",
+)
 
 
-def chosen_taps(lake: Lake, tap: str | None) -> list[str]:
-    """The taps that ``--tap`` means. Raises ``UnknownNameError``."""
-    if tap is None:
-        return lake.taps()
-    lake.existing_streams(tap)
-    return [tap]
+def duration(text: str) -> timedelta:
+    """``90s``, ``30m``, ``12h``, ``7d``."""
+    try:
+        return age_of(text, "duration")
+    except SettingError as error:
+        raise click.BadParameter(f"{error.message}; write 90s, 30m, 12h or 7d") from None

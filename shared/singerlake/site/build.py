@@ -20,7 +20,7 @@ from singerlake.site.folder import SiteFolder, open_folder
 from singerlake.site.pages import Site
 from singerlake.tables.state.keys import PUBLISHED
 from singerlake.upkeep.annotate import SCHEMES
-from singerlake.upkeep.result import UNSEEN, Progress
+from singerlake.upkeep.result import Report, check_least, reporting
 from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ INDEX = "assets/index.js"
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class SiteTrouble:
     """What is wrong with a tap, a stream of it, a table, or with the list of tables, where all three are None; its page
     says so too."""
 
@@ -50,50 +50,71 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """``files`` were written, path -> bytes, and ``removed`` those of an earlier build that the site no longer has."""
+class SiteFile:
+    """A file of a site, by its path in the folder."""
 
-    files: dict[str, int]
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteResult:
+    """``files`` were written into the folder ``output``, and ``removed`` those of an earlier build that the site no
+    longer has."""
+
+    lake: str
+    output: str
+    files: tuple[SiteFile, ...]
     removed: tuple[str, ...]
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[SiteTrouble, ...]
 
     @property
-    def pages(self) -> dict[str, int]:
-        return {path: size for path, size in self.files.items() if path.endswith(".html")}
+    def pages(self) -> tuple[SiteFile, ...]:
+        """Of the files those that a browser opens."""
+        return tuple(file for file in self.files if file.path.endswith(".html"))
 
 
-def build(
+def build_site(
     lake: Lake,
-    output: Path,
+    output: str | Path,
     *,
     title: str | None = None,
     samples: int = 0,
     beside: bool = False,
     threads: int = THREADS,
-    progress: Progress = UNSEEN,
-) -> Built:
-    """Write the site of ``lake`` into a folder. ``samples``: how many of each stream's newest records are shown.
+    progress: Report | None = None,
+) -> SiteResult:
+    """Write a static site about a lake into the folder ``output``, as ``singerlake docs build`` does. The folder is new
+    or empty, or that of an earlier build; with ``beside`` it may hold other files. ``title`` is what the lake is called
+    on the pages, the end of its root by default. ``samples``: how many of each stream's newest records are shown.
+    ``threads`` is how many streams are read at once, and ``progress`` counts streams.
 
-    The same lake at the same time gives the same bytes. Raises ``SettingError`` before anything is read where the
-    folder may not be written to or jinja2 is missing; what ``gather`` and ``SiteFolder`` raise.
-    """
+    The same lake at the same time gives the same bytes. A tap, a stream or a table that cannot be read is among the
+    ``troubles``, and its page says why. Raises ``SettingError`` before anything is read where the folder may not be
+    written to or jinja2 is missing, ``UnsupportedFormatError``, ``CorruptObjectError``, and what storage raises. Needs
+    ``pip install 'singerlake[docs]'``."""
+    check_least("samples", samples)
+    check_least("threads", threads, 1)
     environment()
+    output = Path(output)
     _check_apart(lake, output)
     folder = open_folder(output, beside=beside)
     # Schemas and pages are many objects and none of them holds itself, so there is nothing to look for.
     with collector_paused():
-        facts = gather(lake, title=title, samples=samples, threads=threads, progress=progress)
-        return _write(folder, facts)
+        bar = reporting(progress, "streams")
+        facts = gather(lake, title=title, samples=samples, threads=threads, progress=bar)
+        files, removed = _write(folder, facts)
+        return SiteResult(lake.storage.url, str(output), files, removed, tuple(_troubles(facts)))
 
 
-def _write(folder: SiteFolder, facts: LakeFacts) -> Built:
+def _write(folder: SiteFolder, facts: LakeFacts) -> tuple[tuple[SiteFile, ...], tuple[str, ...]]:
     files: dict[str, int] = {}
     with folder.building():
         for path, body in _bodies(Site(facts)):
             folder.stage(path, body)
             files[path] = len(body)
         removed = folder.publish(files)
-    return Built(files, tuple(removed), tuple(_troubles(facts)))
+    return tuple(SiteFile(path, size) for path, size in files.items()), tuple(removed)
 
 
 def _bodies(site: Site) -> Iterator[tuple[str, bytes]]:
@@ -104,18 +125,18 @@ def _bodies(site: Site) -> Iterator[tuple[str, bytes]]:
         yield page.path, render(page.template, page.values)
 
 
-def _troubles(facts: LakeFacts) -> Iterator[Trouble]:
+def _troubles(facts: LakeFacts) -> Iterator[SiteTrouble]:
     for tap in facts.taps:
         if tap.trouble:
-            yield Trouble(tap.tap, None, tap.trouble)
+            yield SiteTrouble(tap.tap, None, tap.trouble)
         for stream in tap.streams:
             if stream.trouble:
-                yield Trouble(stream.tap, stream.stream, stream.trouble)
+                yield SiteTrouble(stream.tap, stream.stream, stream.trouble)
     if facts.tables_trouble:
-        yield Trouble(None, None, facts.tables_trouble)
+        yield SiteTrouble(None, None, facts.tables_trouble)
     for table in facts.tables:
         if table.trouble:
-            yield Trouble(None, None, table.trouble, table.table)
+            yield SiteTrouble(None, None, table.trouble, table.table)
 
 
 def _check_apart(lake: Lake, output: Path) -> None:

@@ -21,7 +21,8 @@ from singerlake.tables.run.one_table import Outcome, TableResult, TableRunner, T
 from singerlake.tables.run.plan import SqlPlan, TablePlan, make_plan
 from singerlake.tables.sql.run import SqlTables
 from singerlake.tables.state.commit import sources
-from singerlake.work.engine import Answer, Item, Task
+from singerlake.upkeep.result import UNSEEN, Report, reporting
+from singerlake.work.engine import Answer, Engine, Item, Task, Watched
 from singerlake.work.parallel import THREADS, in_parallel
 
 SMALL_BYTES = 4 << 20
@@ -268,12 +269,30 @@ def project(
     names: Sequence[str],
     *,
     full_refresh: bool = False,
+    dry_run: bool = False,
     together: bool = False,
+    progress: Report | None = None,
 ) -> list[ProjectedTable]:
-    """Run the tables that ``names`` means, all where it is empty. Raises ``UnknownNameError``."""
+    """Run the tables that ``names`` means, all where it is empty; with ``dry_run`` only plan to. ``progress`` gets the
+    bytes that are read for each table which is not made beside others. Raises ``UnknownNameError``."""
     tables, failed = chosen(*resolve(declared, streams, sources(runner.storage)), names)
     wrong = [TableResult(each.declaration, None, error=each.error) for each in failed]
-    made = run_tables(runner, tables, full_refresh=full_refresh, together=together)
+    if dry_run:
+        planned = plan_tables(runner, tables, full_refresh=full_refresh)
+        return [_projected(each) for each in (*wrong, *planned)]
+    bar = UNSEEN
+
+    def began(plan: TablePlan | SqlPlan) -> None:
+        nonlocal bar
+        bar = reporting(progress, plan.declaration.name)
+
+    def watched(size: int) -> Engine:
+        bar.sized(size)
+        return Watched(runner.engine(size), lambda done: bar.advance(done))
+
+    made = run_tables(
+        replace(runner, engine=watched), tables, full_refresh=full_refresh, together=together, began=began
+    )
     return [_projected(each) for each in (*wrong, *made)]
 
 

@@ -13,6 +13,7 @@ from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.root import TapNotes
 from singerlake.storage.port import Storage, Stored
+from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.root_file import replace_root
 
 OWNER, DESCRIPTION, LINK, URL = 200, 10_000, 100, 2_000
@@ -47,6 +48,27 @@ class Edit:
     def changes(self) -> bool:
         """Whether there is anything to change."""
         return self.owner is not None or self.description is not None or bool(self.links or self.unlink)
+
+
+@dataclass(frozen=True, slots=True)
+class NotesResult:
+    """What is said of a tap now: empty texts, and no links, where nothing is."""
+
+    lake: str
+    tap: str
+    owner: str
+    description: str
+    links: Mapping[str, str]
+
+
+def annotate_tap(lake: LakeContext, tap: str, edit: Edit) -> NotesResult:
+    """Change the notes of a tap, and give them. Raises ``UnknownNameError``, and as ``annotate``."""
+    lake.existing_streams(tap)
+    if edit.changes:
+        annotate(lake.storage, tap, edit)
+    metadata = lake.root_metadata()
+    notes = metadata.taps.get(tap, TapNotes()) if metadata else TapNotes()
+    return NotesResult(lake.storage.url, tap, notes.owner, notes.description, notes.links)
 
 
 def annotate(storage: Storage, tap: str, edit: Edit) -> bool:

@@ -113,6 +113,14 @@ class LakeContext(Protocol):
         """The same, but nothing is written."""
         ...
 
+    def chosen_taps(self, tap: str | None) -> list[str]:
+        """The taps that the name means, all for None. Raises ``UnknownNameError``."""
+        ...
+
+    def existing_streams(self, tap: str) -> list[str]:
+        """The streams of a tap that is there. Raises ``UnknownNameError``."""
+        ...
+
     def chosen(self, tap: str | None, stream: str | None) -> list[tuple[str, str]]:
         """The ``(tap, stream)`` pairs that the names mean. Raises ``SettingError``, ``UnknownNameError``."""
         ...

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
 
 from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import CorruptObjectError
+from singerlake.errors import CorruptObjectError, UnknownNameError
 from singerlake.format import layout
 from singerlake.lock_file import LockBody, LockSettings, parse_lock
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored
+from singerlake.upkeep.context import LakeContext
+from singerlake.upkeep.result import FOR_PYTHON
 
 STALE = timedelta(seconds=LockSettings().stale_after)
 """How long a lock may stay unchanged and still be a living writer's, unless writers are set otherwise."""
@@ -32,6 +34,63 @@ class LockFile:
     def free(self) -> bool:
         """Whether its holder gave it up."""
         return self.body is not None and self.body.released is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The lock at ``key`` that ``writer`` holds. ``writer``, ``acquired`` and ``refreshed`` are None where it cannot be
+    read. ``changed`` is the storage's time. ``unchanged_seconds`` are by this machine's clock,
+    so only for the eye: writers judge a lock by whether it changes."""
+
+    key: str
+    writer: str | None
+    acquired: str | None
+    refreshed: str | None
+    changed: datetime
+    unchanged_seconds: int
+    etag: str = field(metadata=FOR_PYTHON, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LocksResult:
+    """The locks that writers hold."""
+
+    lake: str
+    locks: tuple[Lock, ...]
+
+
+def held_locks(lake: LakeContext, tap: str | None, stream: str | None) -> LocksResult:
+    """The locks of the streams that are meant, without those that were given up."""
+    files = [file for pair in lake.chosen(tap, stream) for file in locks_of(lake.storage, *pair)]
+    return _held(lake, files)
+
+
+def held_lock(lake: LakeContext, key: str) -> LocksResult:
+    """The lock at a key, none where it was given up. Raises ``UnknownNameError`` where there is none."""
+    if not key.startswith(f"{layout.RAW}/") or key.rpartition("/")[2] != layout.LOCK:
+        raise UnknownNameError("not the key of a lock", hint="see 'singerlake lock ls'", key=key)
+    file = read_lock(lake.storage, key)
+    if file is None:
+        raise UnknownNameError("no lock has this key", hint="see 'singerlake lock ls'", key=key)
+    return _held(lake, [file])
+
+
+def _held(lake: LakeContext, files: Sequence[LockFile]) -> LocksResult:
+    now = lake.clock.now()
+    return LocksResult(lake.storage.url, tuple(_lock(each, now) for each in files if not each.free))
+
+
+def _lock(file: LockFile, now: datetime) -> Lock:
+    body = file.body
+    return Lock(
+        key=file.key,
+        writer=body.writer_id if body else None,
+        acquired=body.acquired if body else None,
+        refreshed=body.refreshed if body else None,
+        changed=file.changed,
+        unchanged_seconds=int(max(timedelta(), now - file.changed).total_seconds()),
+        etag=file.etag,
+    )
 
 
 def locks_of(storage: Storage, tap: str, stream: str) -> Iterator[LockFile]:
@@ -56,6 +115,14 @@ def _lock_file(key: str, stored: Stored) -> LockFile:
     except CorruptObjectError:
         body = None
     return LockFile(key, body, stored.last_modified, stored.etag)
+
+
+def break_held(lake: LakeContext, lock: Lock) -> bool:
+    """Break a lock as it was seen. Raises as ``break_lock``."""
+    body = None
+    if lock.writer is not None and lock.acquired is not None and lock.refreshed is not None:
+        body = LockBody(writer_id=lock.writer, acquired=lock.acquired, refreshed=lock.refreshed, nonce="")
+    return break_lock(lake.storage, LockFile(lock.key, body, lock.changed, lock.etag), clock=lake.clock, ids=lake.ids)
 
 
 def break_lock(storage: Storage, held: LockFile, *, clock: Clock, ids: IdSource) -> bool:

@@ -3,16 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from singerlake.errors import LostStateError
+from singerlake.errors import LostStateError, SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, age_of, with_rule
 from singerlake.storage.port import Storage, Stored
-from singerlake.upkeep.result import Finding
+from singerlake.upkeep.context import LakeContext
+from singerlake.upkeep.result import FOR_PYTHON, Finding
 from singerlake.upkeep.root_file import replace_root
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyResult:
+    """How long the streams of a tap are kept: ``retention`` as ``singerlake.json`` has it, and the ``rules`` that it
+    means, by stream; ``""`` stands for those that are not named."""
+
+    lake: str
+    tap: str
+    retention: Any
+    rules: Mapping[str, Rule] = field(metadata=FOR_PYTHON)
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesResult:
+    """The same of several taps, by name."""
+
+    lake: str
+    taps: Mapping[str, Any]
+    rules: Mapping[str, Mapping[str, Rule]] = field(metadata=FOR_PYTHON)
+
+
+def policies_of(lake: LakeContext, tap: str | None) -> PoliciesResult:
+    """The policies of a tap, or of all. Raises ``UnknownNameError``."""
+    metadata, taps = lake.root_metadata(), lake.chosen_taps(tap)
+    return PoliciesResult(
+        lake.storage.url,
+        {name: _as_written(metadata, name) for name in taps},
+        {name: retentions(metadata, name) for name in taps},
+    )
+
+
+def set_policy(
+    lake: LakeContext, tap: str, stream: str | None, older_than: str | None, keep_versions: int | None
+) -> PolicyResult:
+    """Say how long a stream is kept; None: the streams of the tap that are not named. Raises ``SettingError``,
+    ``UnknownNameError``, and as ``set_retention``."""
+    retention = rule_of(older_than, keep_versions)
+    if retention is None:
+        raise SettingError("neither an age nor a number of versions is given", hint="give one of them or both")
+    if stream is not None:
+        lake.chosen(tap, stream)
+    else:
+        lake.existing_streams(tap)
+    return _set(lake, tap, stream, retention)
+
+
+def unset_policy(lake: LakeContext, tap: str, stream: str | None) -> PolicyResult:
+    """Take a policy away. Raises ``UnknownNameError`` where there is none, and as ``set_retention``."""
+    there = retentions(lake.root_metadata(), tap)
+    # An empty name is none: a script whose variable is empty does not mean all others.
+    if stream == ALL_OTHERS or (stream or ALL_OTHERS) not in there:
+        raise UnknownNameError(
+            "there is no such policy", hint="'singerlake policy ls' shows which there are", tap=tap, stream=stream
+        )
+    return _set(lake, tap, stream, None)
+
+
+def _set(lake: LakeContext, tap: str, stream: str | None, retention: Retention | None) -> PolicyResult:
+    set_retention(lake.storage, tap, stream or ALL_OTHERS, retention)
+    metadata = lake.root_metadata()
+    return PolicyResult(lake.storage.url, tap, _as_written(metadata, tap), retentions(metadata, tap))
+
+
+def _as_written(metadata: root.RootMetadata | None, tap: str) -> Any:
+    notes = metadata.taps.get(tap) if metadata is not None else None
+    return notes.retention if notes is not None else {}
 
 
 def retentions(metadata: root.RootMetadata | None, tap: str) -> Mapping[str, Rule]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from singerlake.errors import SettingError, SingerlakeError
@@ -141,3 +142,14 @@ def reporting(report: Report | None, name: str) -> Progress:
 
     report(name, done, total)
     return Progress(True, sized, advance)
+
+
+def check_least(what: str, value: float | timedelta, least: int = 0) -> None:
+    """Raise ``SettingError`` where a time or a count is less than ``least``, or is not a number."""
+    number = value.total_seconds() if isinstance(value, timedelta) else value
+    if number >= least:
+        return
+    # What is not a number is neither less nor more.
+    must = "must be a number" if number != number else f"must be {least} or more" if least else "must not be negative"
+    shown = f"{number:g} s" if isinstance(value, timedelta) else str(value)
+    raise SettingError(f"{what} {must}: {shown}", hint=f"give {least} or more")

@@ -161,17 +161,28 @@ class Evidence:
         they differ: to take one of two could part the other's streams from their database."""
         if len(self.lakes) > 1:
             raise LostStateError(
-                f"singerlake.json is missing, and the streams are of several lakes: {self.told()}",
+                f"singerlake.json is missing, and the streams are of several lakes: {naming(self.lakes)}",
                 hint=f"run '{COMMAND}' with the id of this one; nothing was written",
             )
         return next(iter(self.lakes), None)
 
-    def told(self) -> str:
-        """The ids with some of the streams that name them."""
-        return "; ".join(
-            f"{lake_id} ({', '.join(streams[:_NAMED])}{', ...' if len(streams) > _NAMED else ''})"
-            for lake_id, streams in sorted(self.lakes.items())
-        )
+
+@dataclass(frozen=True, slots=True)
+class IdentityResult:
+    """The id by which databases know a lake: ``lake_id`` as ``singerlake.json`` says it, None where that is missing,
+    and as ``streams`` do: lake id -> the streams that name it, as path segments."""
+
+    lake: str
+    lake_id: str | None
+    streams: Mapping[str, tuple[str, ...]]
+
+
+def naming(lakes: Mapping[str, tuple[str, ...]]) -> str:
+    """Lake ids with some of the streams that name them."""
+    return "; ".join(
+        f"{lake_id} ({', '.join(streams[:_NAMED])}{', ...' if len(streams) > _NAMED else ''})"
+        for lake_id, streams in sorted(lakes.items())
+    )
 
 
 def evidence(storage: Storage) -> Evidence:
@@ -204,7 +215,7 @@ def identify(storage: Storage, lake_id: str, *, default_kind: str) -> bool:
     named = evidence(storage)
     if named.lakes and lake_id not in named.lakes:
         raise LostStateError(
-            f"the streams are of another lake: {named.told()}",
+            f"the streams are of another lake: {naming(named.lakes)}",
             hint="give that id; nothing was written",
             lake_id=lake_id,
         )

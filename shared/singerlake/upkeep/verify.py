@@ -54,13 +54,28 @@ from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, ope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamVerify:
+    """What was checked of a stream, as ``VerifyResult`` has it of all."""
+
+    tap: str
+    stream: str
+    files: int
+    messages: int
+    bytes: int
+    attached: Tally
+    read: Tally
+    noted: Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
-    """What was checked, and what was found. So many ``streams``, ``files``, ``messages`` and ``bytes`` are listed, and
-    ``attached`` files. Of the files, ``read`` ones were read whole, and ``noted`` ones were not, since a journal says
-    that they are sound. ``seed`` draws the same sample once more. Findings that are no ``problem`` are notes."""
+    """What was checked, and what was found. In all ``streams`` so many ``files``, ``messages`` and ``bytes`` are
+    listed, and ``attached`` files. Of the files, ``read`` ones were read whole, and ``noted`` ones were not, since a
+    journal says that they are sound. ``seed`` draws the same sample once more. Findings that are no ``problem`` are
+    notes."""
 
     lake: str
-    streams: int
+    streams: tuple[StreamVerify, ...]
     files: int
     messages: int
     bytes: int
@@ -113,10 +128,23 @@ def verify_lake(
             findings += verify_identity(metadata, name, streams)
             named = [each for each, checked in streams.items() if missing and checked.lake_id is not None]
             findings += [lost_root(name, each) for each in named[:1]]
-    done = [checked for streams in by_tap.values() for checked in streams.values()]
+    done = [
+        StreamVerify(
+            tap=name,
+            stream=each,
+            files=checked.files,
+            messages=checked.messages,
+            bytes=checked.bytes,
+            attached=checked.attached,
+            read=checked.read,
+            noted=checked.noted,
+        )
+        for name, streams in by_tap.items()
+        for each, checked in streams.items()
+    ]
     return VerifyResult(
         lake=storage.url,
-        streams=len(done),
+        streams=tuple(done),
         files=sum(each.files for each in done),
         messages=sum(each.messages for each in done),
         bytes=sum(each.bytes for each in done),

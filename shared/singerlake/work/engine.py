@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol, TypeVar
@@ -131,3 +131,16 @@ def answers(task: Task[Item, Answer], storage: Storage, items: Sequence[Item]) -
     """What ``task`` says of each item, in their order. Raises what storage raises."""
     parts = (items[at : at + NEAR_FILES] for at in range(0, len(items), NEAR_FILES))
     return [answer for part in parts for answer in task.together(storage, part)]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """An engine that tells of each item when it is done."""
+
+    engine: Engine
+    done: Callable[[int], None]
+
+    def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
+        for item, answer in self.engine(task, items):
+            self.done(task.size(item))
+            yield item, answer

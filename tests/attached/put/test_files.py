@@ -62,7 +62,7 @@ def test_a_folder_deeper_than_the_interpreter_calls_is_walked(tmp_path: Path, mo
 
 
 def test_a_folder_is_taken_only_on_demand(folder: Path) -> None:
-    with pytest.raises(SettingError, match=r"this is a folder; add --recursive.*\(file='photos'\)"):
+    with pytest.raises(SettingError, match=r"this is a folder; add recursive.*\(file='photos'\)"):
         names("photos", recursive=False)
 
 

@@ -15,22 +15,22 @@ from tests.lakes import build_stream
 
 
 @pytest.mark.parametrize(
-    ("command", "broken"),
+    ("command", "module_name", "broken"),
     [
-        ("ls", "standing_of"),
-        ("verify", "verify_files"),
-        ("gc", "plan_collection"),
-        ("drop", "plan_drop"),
+        ("ls", "singerlake.tables.maintain.listing", "standing_of"),
+        ("verify", "singerlake.tables.maintain.verify", "verify_files"),
+        ("gc", "singerlake.tables.maintain.collect", "plan_collection"),
+        ("drop", "singerlake.tables.maintain.drop", "plan_drop"),
     ],
 )
 def test_an_exception_that_nothing_expects_is_told_of_its_table_and_ends_no_other(
-    run: Run, root: Path, command: str, broken: str, monkeypatch: pytest.MonkeyPatch
+    run: Run, root: Path, command: str, module_name: str, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake.open(str(root))
     for name in ("events", "users"):
         build_stream(lake, "t", name, {"properties": {"id": {"type": "integer"}}}, [{"id": 1}])
     assert run("project", "run", root, "--all").exit_code == 0
-    module = importlib.import_module(f"singerlake.cli.commands.project.{command}")
+    module = importlib.import_module(module_name)
     real = getattr(module, broken)
 
     def failing(*given: Any, **more: Any) -> Any:

@@ -168,3 +168,15 @@ def test_only_values_that_are_there_twice_fail_a_unique_check() -> None:
     assert run is not None
     # One NaN, and one zero, beside another.
     assert run.checks == {"x unique": 2}
+
+
+@pytest.mark.parametrize(("condition", "left"), [("n null", [1, 3]), ("n not null", [2, 3])])
+def test_a_value_that_does_not_fit_tells_no_deletion(condition: str, left: list[int]) -> None:
+    lake = memory_lake()
+    records: list[dict[str, Any]] = [{"id": 1, "n": 1}, {"id": 2, "n": None}, {"id": 3, "n": "one"}]
+    build_stream(lake, TAP, STREAM, SCHEMA, records, key_properties=["id"])
+    deleted = named_condition_of(condition)
+    run = runner_of(lake).run(TableDeclaration(name=TABLE, tap=TAP, stream=STREAM, deleted_when=deleted)).run
+    assert run is not None
+    assert run.checks == {"n fits its type": 1}
+    assert LakeTable.load(lake.storage, TABLE).to_arrow().read_all().column("id").to_pylist() == left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import doctest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,12 @@ def declare(folder: Path, tables: str) -> Path:
     return path
 
 
-def test_the_example_of_its_docstring(lake: Lake) -> None:
-    (example,) = doctest.DocTestFinder().find(Lake.project, "project", globs={"lake": lake})
-    assert len(example.examples) == 2
+@pytest.mark.parametrize(
+    "method", [Lake.project, Lake.list_tables, Lake.verify_tables, Lake.gc_tables, Lake.drop_tables]
+)
+def test_the_examples_of_docstrings(lake: Lake, method: Callable[..., Any]) -> None:
+    (example,) = doctest.DocTestFinder().find(method, method.__name__, globs={"lake": lake})
+    assert len(example.examples) >= 2
     assert doctest.DocTestRunner().run(example).failed == 0
 
 
@@ -137,3 +141,19 @@ def test_an_engine_does_the_work(lake: Lake) -> None:
 def test_results_and_tables_are_of_the_package(lake: Lake) -> None:
     assert isinstance(lake.project(all=True)[0], singerlake.ProjectedTable)
     assert isinstance(lake.table("users"), singerlake.LakeTable)
+
+
+def test_a_dry_run_plans_and_writes_nothing(lake: Lake) -> None:
+    before = [entry.key for entry in lake.storage.list("")]
+    (planned,) = lake.project(all=True, dry_run=True)
+    assert (planned.name, planned.status, planned.rows) == ("users", "planned", None)
+    assert [entry.key for entry in lake.storage.list("")] == before
+
+
+def test_progress_is_told_of_what_an_engine_reads(lake: Lake) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    lake.project(all=True, engine=Threads(lake.storage), progress=lambda *each: told.append(each))
+    assert told[0] == ("users", 0, None)
+    assert {name for name, _, _ in told} == {"users"}
+    assert told[-1][1] > 0
+    assert told[-1][2] is not None

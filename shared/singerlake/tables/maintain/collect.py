@@ -7,15 +7,18 @@ run that begins later uses a name that was listed before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
 from singerlake.clock import Clock, IdSource, parse_timestamp, timestamp
+from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.storage.port import Entry, Storage
+from singerlake.storage.probe import storage_time
 from singerlake.tables.delta.publish import catch_up, has_log, kept, leave_old_behind
+from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.state.commit import StoredState, commit, load
 from singerlake.tables.state.keys import kept_state_key, state_key, table_prefix
 from singerlake.tables.state.model import COLLECT, KEPT_RUNS, RetiredFile, TableRun
@@ -129,6 +132,54 @@ def collect_table(
         done = collect(storage, plan_collection(storage, table, now=now(), grace=grace), clock=clock, ids=ids)
         if done is not None:
             return done
+
+
+@dataclass(frozen=True, slots=True)
+class TableGc:
+    """The objects of a table at ``keys`` that were deleted, or would be. ``young`` counts unlisted objects that may be
+    a run's at work, ``waiting`` retired files whose time has not come."""
+
+    table: str
+    keys: tuple[str, ...]
+    bytes: int
+    young: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class GcTablesResult:
+    """What was deleted of each table, or with ``dry_run`` would be, and the tables that could not be collected."""
+
+    lake: str
+    dry_run: bool
+    tables: tuple[TableGc, ...]
+    failed: tuple[TableFailure, ...]
+
+
+def collect_tables(
+    storage: Storage, names: Sequence[str], *, grace: timedelta, dry_run: bool, clock: Clock, ids: IdSource
+) -> GcTablesResult:
+    """Collect each table. One that cannot be collected stops no other."""
+    done: list[TableGc] = []
+    failed: list[TableFailure] = []
+    now = clock.now() if dry_run else storage_time(storage, ids=ids)
+    for name in names:
+        try:
+            with expected_errors(table=name):
+                if dry_run:
+                    found = plan_collection(storage, name, now=now, grace=grace)
+                else:
+                    found = collect_table(storage, name, now=lambda: now, grace=grace, clock=clock, ids=ids)
+                done.append(_told(found))
+        except SingerlakeError as error:
+            failed.append(TableFailure(name, error))
+    return GcTablesResult(storage.url, dry_run, tuple(done), tuple(failed))
+
+
+def _told(found: TableCollection) -> TableGc:
+    prefix = table_prefix(found.table)
+    keys = [entry.key for entry in found.unlisted] + [prefix + file.path for file in found.due]
+    return TableGc(found.table, tuple(keys), found.bytes, found.young, found.waiting)
 
 
 def _moment(text: str | None) -> datetime:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from singerlake.errors import TooManyConflictsError, UnknownNameError
+from singerlake.errors import SingerlakeError, TooManyConflictsError, UnknownNameError, expected_errors
 from singerlake.storage.port import Entry, Storage
+from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.state.commit import StoredState, load_to_replace, tables
 from singerlake.tables.state.keys import state_key, table_prefix
 
@@ -59,3 +61,39 @@ def drop(storage: Storage, plan: DropPlan) -> None:
     if not storage.delete(state_key(plan.table), if_match=plan.base.etag):
         raise TooManyConflictsError("the table was written meanwhile", hint="run again", table=plan.table)
     storage.delete_all(plan.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class TableDrop:
+    """What goes with a table: its ``rows``, None where its state cannot be read, and the objects at ``keys``."""
+
+    table: str
+    rows: int | None
+    keys: tuple[str, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropTablesResult:
+    """The tables that were dropped, or with ``dry_run`` would be, and those that could not be."""
+
+    lake: str
+    dry_run: bool
+    tables: tuple[TableDrop, ...]
+    failed: tuple[TableFailure, ...]
+
+
+def drop_tables(storage: Storage, names: Sequence[str], *, dry_run: bool) -> DropTablesResult:
+    """Drop each table. One that cannot be dropped stops no other."""
+    done: list[TableDrop] = []
+    failed: list[TableFailure] = []
+    for name in names:
+        try:
+            with expected_errors(table=name):
+                plan = plan_drop(storage, name)
+                if not dry_run:
+                    drop(storage, plan)
+                done.append(TableDrop(plan.table, plan.rows, plan.keys, plan.bytes))
+        except SingerlakeError as error:
+            failed.append(TableFailure(name, error))
+    return DropTablesResult(storage.url, dry_run, tuple(done), tuple(failed))

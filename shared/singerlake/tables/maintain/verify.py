@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from singerlake.errors import BrokenFileError, CorruptObjectError, MissingFileError
+from singerlake.errors import (
+    BrokenFileError,
+    CorruptObjectError,
+    ExpiredMessagesError,
+    MissingFileError,
+    SingerlakeError,
+    expected_errors,
+)
 from singerlake.storage.port import Storage
 from singerlake.tables.delta.log import log_prefix
 from singerlake.tables.delta.publish import disagreements, has_log
+from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.rows.order import differing
 from singerlake.tables.run.one_table import TableRunner
+from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile, TableState
 from singerlake.tables.tasks.files import check_written, read_hidden, read_rows
-from singerlake.work.engine import Engine, Task
+from singerlake.upkeep.result import FOR_PYTHON, Progress, Report, reporting
+from singerlake.work.engine import Engine, Task, Watched
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,6 +98,81 @@ def verify_rows(runner: TableRunner, state: TableState) -> Iterator[TableFinding
             right = right.slice(count) if count < right.num_rows else next(after, None)
         if left is not None or right is not None:
             yield TableFinding(state.table, "", f"it has {state.rows} rows, raw says {made.rows}")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTable:
+    """A table whose files were checked, all of them: ``rows`` in so many ``files``, of so many stored ``bytes``."""
+
+    table: str
+    rows: int
+    files: int
+    bytes: int = field(metadata=FOR_PYTHON)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTablesResult:
+    """What is wrong with the ``tables``. ``deep``: their rows were compared with raw, too, but for those of
+    ``not_compared``, for the ``reasons`` that are there by table. Tables that could not be checked are in
+    ``failed``."""
+
+    lake: str
+    deep: bool
+    tables: tuple[CheckedTable, ...]
+    not_compared: tuple[str, ...]
+    findings: tuple[TableFinding, ...]
+    failed: tuple[TableFailure, ...]
+    reasons: Mapping[str, str] = field(metadata=FOR_PYTHON)
+
+    @property
+    def sound(self) -> bool:
+        """Whether all was checked and nothing is wrong."""
+        return not self.findings and not self.failed
+
+
+def verify_tables(
+    storage: Storage,
+    names: Sequence[str],
+    *,
+    deep: bool,
+    engine: Callable[[int], Engine],
+    runner: Callable[[Callable[[int], Engine]], TableRunner],
+    progress: Report | None,
+) -> VerifyTablesResult:
+    """Check each table that is published. One that cannot be checked stops no other. ``engine`` gives what reads about
+    so many bytes, and ``runner`` what makes a table once more with it."""
+    checked: list[CheckedTable] = []
+    findings: list[TableFinding] = []
+    reasons: dict[str, str] = {}
+    failed: list[TableFailure] = []
+    for name in names:
+        bar = reporting(progress, name)
+
+        def watched(size: int, bar: Progress = bar) -> Engine:
+            bar.sized(size)
+            return Watched(engine(size), bar.advance)
+
+        try:
+            with expected_errors(table=name):
+                found = load(storage, name)
+                if found is None or not found.state.is_published:
+                    continue
+                state = found.state
+                findings += verify_files(watched(state.bytes), state)
+                findings += verify_log(storage, state)
+                if deep and not state.sources:
+                    reasons[name] = "a statement made them"
+                elif deep:
+                    try:
+                        findings += verify_rows(runner(watched), state)
+                    except ExpiredMessagesError:
+                        reasons[name] = "messages that they were made of have expired"
+                checked.append(CheckedTable(state.table, state.rows, len(state.files), state.bytes))
+        except SingerlakeError as error:
+            failed.append(TableFailure(name, error))
+    return VerifyTablesResult(
+        storage.url, deep, tuple(checked), tuple(reasons), tuple(findings), tuple(failed), reasons
+    )
 
 
 def _rows(storage: Storage, state: TableState) -> Iterator[pa.Table]:

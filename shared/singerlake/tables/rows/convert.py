@@ -255,7 +255,8 @@ class RowMaker:
             return pc.or_(pc.is_valid(values), rescued)
         fits = pc.or_(pc.is_valid(values), pc.invert(rescued))
         self._note(f"{name} {FITS}", Action.WARN, fits, rows, seen, None)
-        return holds(condition, values, column.type, unknown=False)
+        # It is null in its column, but no null for ``null``.
+        return pc.and_(holds(condition, values, column.type, unknown=False), fits)
 
     def _checked(self, rows: pa.Table, read: pa.Table, seen: Seen) -> pa.Table:
         """Without the rows that a check or a null in the key leaves out."""

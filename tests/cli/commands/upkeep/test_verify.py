@@ -67,7 +67,7 @@ def test_json_for_scripts(run: Run, lake: Lake) -> None:
     result = run("verify", lake.storage.url, "--json")
     found = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert (found["streams"], found["files"], found["messages"]) == (3, 5, 27)
+    assert (len(found["streams"]), found["files"], found["messages"]) == (3, 5, 27)
     assert [(finding["kind"], finding["key"], finding["problem"]) for finding in found["findings"]] == [
         ("broken", key, True)
     ]

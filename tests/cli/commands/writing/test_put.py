@@ -145,7 +145,7 @@ def test_the_same_content_again_is_a_new_record_and_no_new_object(put: Any) -> N
 
 
 def test_many_files_go_into_data_files_of_a_limited_size(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 2)
+    monkeypatch.setattr("singerlake.upkeep.put.RECORDS", 2)
     for number in range(5):
         Path(f"photos/{number}").write_text(str(number))
     told = json.loads(put("photos", "--recursive", "--json", "--threads", "3").stdout)
@@ -214,7 +214,7 @@ def test_a_file_that_changes_meanwhile_fails_the_run(put: Any, monkeypatch: pyte
 def test_a_run_that_fails_later_keeps_what_it_committed_and_says_so(
     put: Any, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 1)
+    monkeypatch.setattr("singerlake.upkeep.put.RECORDS", 1)
     real, left = putting.Putter.put, [1]
 
     def failing(self: Any, *given: Any) -> Any:
@@ -235,7 +235,7 @@ def test_a_run_that_fails_later_keeps_what_it_committed_and_says_so(
 
 
 def test_an_interrupted_run_says_so(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 1)
+    monkeypatch.setattr("singerlake.upkeep.put.RECORDS", 1)
     real, seen = LocalStorage.upload, list[str]()
 
     def interrupted(self: LocalStorage, key: str, path: Path, ready: Callable[[], object]) -> int:
@@ -255,7 +255,7 @@ def test_an_interrupted_run_says_so(put: Any, monkeypatch: pytest.MonkeyPatch) -
 def test_a_stream_of_other_records_is_refused(run: Run, lake: Lake, folder: Path) -> None:
     done = run("put", lake.storage.url, "--tap", "t", "--stream", "flights", "z")
     assert done.exit_code == 2
-    assert "error: this stream holds records of another kind; name another --stream" in done.stderr
+    assert "error: this stream holds records of another kind; name another stream" in done.stderr
     assert len(lake.stream("t", "flights").snapshot().versions) == 2
 
 

@@ -49,7 +49,7 @@ def test_a_kill_at_any_step_leaves_a_sound_lake_and_a_second_run_puts_all(
     put: Any, run: Run, tenth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = ("photos", "z", "contract.pdf", "--recursive", "--threads", "1")
-    monkeypatch.setattr("singerlake.cli.commands.writing.put.RECORDS", 2)
+    monkeypatch.setattr("singerlake.upkeep.put.RECORDS", 2)
     monkeypatch.setattr(putting, "IN_MEMORY", 100)
     put("z")
     with monkeypatch.context() as patch:

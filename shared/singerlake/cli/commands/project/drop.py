@@ -9,9 +9,6 @@ from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.options import json_option, quiet_option
 from singerlake.cli.output import counted, say, say_json, shown, size
-from singerlake.errors import SingerlakeError, expected_errors
-from singerlake.tables.maintain.drop import DropPlan, plan_drop
-from singerlake.tables.maintain.drop import drop as drop_table
 
 
 @click.command(short_help="Delete tables; the streams that they were made from stay.")
@@ -28,33 +25,14 @@ def drop(ctx: click.Context, project: Project, delete: bool, as_json: bool) -> N
     """
     if not project.names:
         raise click.UsageError("no table is named; name each table that is to go")
-    done: list[DropPlan] = []
-    failed: dict[str, SingerlakeError] = {}
-    storage = project.lake.tables_storage() if delete else project.lake.storage
-    for name in project.made():
-        try:
-            with expected_errors(table=name):
-                plan = plan_drop(storage, name)
-                if delete:
-                    drop_table(storage, plan)
-                done.append(plan)
-        except SingerlakeError as error:
-            failed[name] = error
+    result = project.lake.drop_tables(project.names, dry_run=not delete)
     if as_json:
-        report = {
-            "lake": project.lake.storage.url,
-            "dry_run": not delete,
-            "tables": [
-                {"table": each.table, "rows": each.rows, "keys": each.keys, "bytes": each.bytes} for each in done
-            ],
-            "failed": [{"table": name, "error": why} for name, why in failed.items()],
-        }
-        say_json(report)
+        say_json(result)
     else:
-        for each in done:
+        for each in result.tables:
             would = "" if delete else "would be "
             rows = "its state cannot be read" if each.rows is None else counted(each.rows, "row")
             say(f"{shown(each.table)}: {would}dropped: {rows}, {counted(len(each.keys), 'file')} ({size(each.bytes)})")
-        for name, why in failed.items():
-            say_error_of(name, why)
-    ctx.exit(exit_code(failed.values()))
+        for failure in result.failed:
+            say_error_of(failure.table, failure.error)
+    ctx.exit(exit_code(each.error for each in result.failed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from singerlake.errors import SettingError, UnexpectedError
 from singerlake.lake import Lake
 from singerlake.tables.run.sql_engine import KnowsSql, SqlEngine, without_spark
 from singerlake.upkeep.result import Progress
-from singerlake.work.engine import Answer, Answering, Engine, Item, Task
+from singerlake.work.engine import Answering, Engine, Watched
 from singerlake.work.parallel import THREADS
 
 AUTO = "auto"
@@ -105,7 +105,7 @@ class Engines:
         """The engine for tasks on that many raw bytes. Raises ``SettingError`` where it cannot be had."""
         if self.bar is not None:
             self.bar.sized(size)
-        return _Watched(self._engine(self.choice.kind(size)), self._done)
+        return Watched(self._engine(self.choice.kind(size)), self._done)
 
     def check(self) -> None:
         """Raise ``UnexpectedError`` where an engine that is open answers no more, as a Spark whose Java has ended."""
@@ -143,16 +143,3 @@ class Engines:
     def _done(self, size: int) -> None:
         if self.bar is not None:
             self.bar.advance(size)
-
-
-@dataclass(frozen=True)
-class _Watched:
-    """An engine that tells of each item when it is done."""
-
-    engine: Engine
-    done: Callable[[int], None]
-
-    def __call__(self, task: Task[Item, Answer], items: Iterable[Item]) -> Iterator[tuple[Item, Answer]]:
-        for item, answer in self.engine(task, items):
-            self.done(task.size(item))
-            yield item, answer

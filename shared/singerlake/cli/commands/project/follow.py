@@ -11,7 +11,7 @@ import click
 
 from singerlake.cli.commands.project.options import Project
 from singerlake.cli.commands.project.report import say_error_of, say_made, table_json
-from singerlake.cli.durations import duration
+from singerlake.cli.options import duration
 from singerlake.cli.output import counted, say, say_json_line, shown
 from singerlake.errors import SingerlakeError, UnexpectedError
 from singerlake.tables.declaration.streams import Resolved

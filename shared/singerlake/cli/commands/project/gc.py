@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import click
 
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
-from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option
+from singerlake.cli.options import duration, json_option, quiet_option
 from singerlake.cli.output import counted, say, say_json, shown, size
-from singerlake.errors import SingerlakeError, expected_errors
-from singerlake.storage.probe import storage_time
-from singerlake.tables.maintain.collect import TableCollection, collect_table, plan_collection
-from singerlake.tables.state.keys import table_prefix
+from singerlake.tables.maintain.collect import TableGc
 from singerlake.upkeep.defaults import GRACE
 
 
@@ -41,52 +36,21 @@ def gc(ctx: click.Context, project: Project, delete: bool, grace: timedelta, as_
     --delete. Readers go on meanwhile; a run that is at work may have to begin again. Exits with 1 where a table could
     not be collected, and with 2 where access was denied.
     """
-    lake = project.lake
-    done: list[TableCollection] = []
-    failed: dict[str, SingerlakeError] = {}
-    storage = lake.tables_storage() if delete else lake.storage
-    now = storage_time(storage, ids=lake.ids) if delete else lake.clock.now()
-    for name in project.made():
-        try:
-            with expected_errors(table=name):
-                if delete:
-                    ids, clock = lake.ids, lake.clock
-                    found = collect_table(storage, name, now=lambda: now, grace=grace, clock=clock, ids=ids)
-                else:
-                    found = plan_collection(storage, name, now=now, grace=grace)
-                done.append(found)
-        except SingerlakeError as error:
-            failed[name] = error
+    result = project.lake.gc_tables(project.names, grace=grace, dry_run=not delete)
     if as_json:
-        report = {
-            "lake": lake.storage.url,
-            "dry_run": not delete,
-            "tables": [_json(each) for each in done],
-            "failed": [{"table": name, "error": why} for name, why in failed.items()],
-        }
-        say_json(report)
+        say_json(result)
     else:
-        for each in done:
+        for each in result.tables:
             say(f"{shown(each.table)}: {_told(each, delete)}")
-        for name, why in failed.items():
-            say_error_of(name, why)
-    ctx.exit(exit_code(failed.values()))
+        for failure in result.failed:
+            say_error_of(failure.table, failure.error)
+    ctx.exit(exit_code(each.error for each in result.failed))
 
 
-def _told(each: TableCollection, delete: bool) -> str:
+def _told(each: TableGc, delete: bool) -> str:
     would = "" if delete else "would be "
-    count = len(each.unlisted) + len(each.due)
-    gone = f"{counted(count, 'file')} ({size(each.bytes)}) {would}deleted" if count else "nothing to delete"
+    gone = (
+        f"{counted(len(each.keys), 'file')} ({size(each.bytes)}) {would}deleted" if each.keys else "nothing to delete"
+    )
     left = each.young + each.waiting
     return f"{gone}; {counted(left, 'file')} waiting" if left else gone
-
-
-def _json(each: TableCollection) -> dict[str, Any]:
-    prefix = table_prefix(each.table)
-    return {
-        "table": each.table,
-        "keys": [entry.key for entry in each.unlisted] + [prefix + file.path for file in each.due],
-        "bytes": each.bytes,
-        "young": each.young,
-        "waiting": each.waiting,
-    }

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from singerlake.cli.options import settings_in, variable, with_settings
-from singerlake.errors import SettingError, UnknownNameError
+from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.settings import storage_settings, store_settings
 from singerlake.tables.declaration.streams import (
@@ -22,7 +22,6 @@ from singerlake.tables.declaration.streams import (
     Unresolved,
     chosen,
     everything,
-    hint_for,
     resolve,
 )
 from singerlake.tables.declaration.yaml_file import NAME, read_file
@@ -33,9 +32,11 @@ _MELTANO, _MELTANO_ROOT = "meltano.yml", "MELTANO_PROJECT_ROOT"
 
 @dataclass(frozen=True)
 class Project:
-    """A lake, the tables that are declared of it, and the names that the command was given."""
+    """A lake, the tables that are declared of it, by ``file`` or for every stream, and the names that the command was
+    given."""
 
     lake: Lake
+    file: Path | None
     declared: tuple[Declared, ...]
     names: tuple[str, ...]
 
@@ -48,16 +49,6 @@ class Project:
         """The same of those that are meant. Raises ``UnknownNameError``."""
         return chosen(*self.resolved(), self.names)
 
-    def made(self) -> list[str]:
-        """The names of the tables that are meant and that the lake has. Raises ``UnknownNameError``."""
-        there = self.lake.tables()
-        for name in self.names:
-            if name not in there:
-                raise UnknownNameError(
-                    f"no table {name!r} in this lake", hint=hint_for(name, there), lake_root=self.lake.storage.url
-                )
-        return list(dict.fromkeys(self.names)) or there
-
 
 def with_project(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command ``--file``, ``--all``, the arguments and the settings of S3, and call it with the ``Project`` that
@@ -69,9 +60,9 @@ def with_project(command: Callable[..., Any]) -> Callable[..., Any]:
         config = settings_in(arguments)
         if every and file is not None:
             raise click.UsageError("--all makes tables without a file; leave --file out")
-        root, declared, names = _of_lake(words) if every else _of_file(file, words)
+        root, path, declared, names = _of_lake(words) if every else _of_file(file, words)
         lake = Lake.open(root, storage_settings(config), store_settings(config)).require()
-        return command(*given, Project(lake, declared, names), **arguments)
+        return command(*given, Project(lake, path, declared, names), **arguments)
 
     wrapped = with_settings(opened, stores=False)
     wrapped = click.option(
@@ -97,14 +88,14 @@ def find_file(folder: Path, environment: Mapping[str, str]) -> Path | None:
     return next((path for path in (each / NAME for each in (folder, *projects)) if path.is_file()), None)
 
 
-def _of_lake(words: Sequence[str]) -> tuple[str, tuple[Declared, ...], tuple[str, ...]]:
+def _of_lake(words: Sequence[str]) -> tuple[str, None, tuple[Declared, ...], tuple[str, ...]]:
     root = words[0] if words else os.environ.get(variable("lake_root"))
     if not root:
         raise click.UsageError(f"no lake is named; give LAKE, or set ${variable('lake_root')}")
-    return root, (everything(),), tuple(words[1:])
+    return root, None, (everything(),), tuple(words[1:])
 
 
-def _of_file(file: Path | None, words: Sequence[str]) -> tuple[str, tuple[Declared, ...], tuple[str, ...]]:
+def _of_file(file: Path | None, words: Sequence[str]) -> tuple[str, Path, tuple[Declared, ...], tuple[str, ...]]:
     path = file or find_file(Path.cwd(), os.environ)
     if path is None:
         raise click.UsageError(f"there is no {NAME} here or beside {_MELTANO}; give --file FILE, or LAKE --all")
@@ -114,7 +105,7 @@ def _of_file(file: Path | None, words: Sequence[str]) -> tuple[str, tuple[Declar
         raise SettingError(
             "no lake is named", hint=f"write lake_root into the file, or set ${variable('lake_root')}", file=str(path)
         )
-    return root, found.tables, tuple(words)
+    return root, path, found.tables, tuple(words)
 
 
 def _require_pyarrow() -> None:

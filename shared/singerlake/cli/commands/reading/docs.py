@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from singerlake.cli.options import json_option, quiet_option, with_lake
 from singerlake.cli.output import counted, progress, say, say_json, shown
 from singerlake.lake import Lake
-from singerlake.site.build import Built, build
-from singerlake.upkeep.result import reporting
+from singerlake.site.build import build_site
 from singerlake.work.parallel import THREADS
 
 _SAMPLES = 5
@@ -63,34 +61,12 @@ def build_command(
     Exits with 1 if a stream or a table cannot be read: its page says why, and the others are there.
     """
     with progress("streams") as report:
-        built = build(
-            lake,
-            output,
-            title=title,
-            samples=samples,
-            beside=beside,
-            threads=threads,
-            progress=reporting(report, "streams"),
-        )
+        built = build_site(lake, output, title=title, samples=samples, beside=beside, threads=threads, progress=report)
     if as_json:
-        say_json(_json(lake, output, built))
+        say_json(built)
     else:
-        _report(output, built)
+        for each in built.troubles:
+            say(f"{shown(each.what)}: {shown(each.trouble)}", problem=True)
+        gone = f", {counted(len(built.removed), 'file')} of an earlier build removed" if built.removed else ""
+        say(f"{counted(len(built.pages), 'page')}{gone}; open {shown(str(output / 'index.html'))}")
     ctx.exit(1 if built.troubles else 0)
-
-
-def _report(output: Path, built: Built) -> None:
-    for each in built.troubles:
-        say(f"{shown(each.what)}: {shown(each.trouble)}", problem=True)
-    gone = f", {counted(len(built.removed), 'file')} of an earlier build removed" if built.removed else ""
-    say(f"{counted(len(built.pages), 'page')}{gone}; open {shown(str(output / 'index.html'))}")
-
-
-def _json(lake: Lake, output: Path, built: Built) -> dict[str, Any]:
-    return {
-        "lake": lake.storage.url,
-        "output": str(output),
-        "files": [{"path": path, "bytes": size} for path, size in built.files.items()],
-        "removed": built.removed,
-        "troubles": built.troubles,
-    }

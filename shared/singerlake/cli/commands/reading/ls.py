@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.options import chosen_taps, json_option, tap_option, with_lake
+from singerlake.cli.options import json_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, minute, say_json, second, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
@@ -55,7 +55,7 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, commits: bool, every: bo
     if every and not commits:
         raise click.UsageError("--all needs --commits")
     if commits:
-        _list_commits(lake, {name: lake.commits(name, aborted=every) for name in chosen_taps(lake, tap)}, as_json)
+        _list_commits(lake, {name: lake.commits(name, aborted=every) for name in lake.chosen_taps(tap)}, as_json)
         return
     contents = lake.contents(tap)
     for odd in odd_rules(lake.root_metadata(), [each.tap for each in contents.taps]):

@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import click
 
-from singerlake.cli.durations import duration
-from singerlake.cli.options import json_option, with_lake
+from singerlake.cli.options import duration, json_option, with_lake
 from singerlake.format.state.selection import offset_left, slices
 from singerlake.humanize import shown
 from singerlake.lake import Lake

@@ -6,11 +6,10 @@ from functools import partial
 
 import click
 
-from singerlake.cli.conditions import undeclared_option
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.erasing import failure, told
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option, with_lake
+from singerlake.cli.options import json_option, quiet_option, undeclared_option, with_lake
 from singerlake.cli.output import json_of, progress, say, say_findings, say_json
 from singerlake.conditions import parse_where
 from singerlake.lake import Lake

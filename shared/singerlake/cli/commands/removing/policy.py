@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import click
 
-from singerlake.cli.options import chosen_taps, json_option, tap_option, with_lake
+from singerlake.cli.options import json_option, tap_option, with_lake
 from singerlake.cli.output import say, say_json, shown
 from singerlake.cli.retention import in_words, retention_options
-from singerlake.errors import UnknownNameError
-from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule
-from singerlake.format.metadata.root import RootMetadata
+from singerlake.format.metadata.retention import Rule
 from singerlake.lake import Lake
-from singerlake.upkeep.policy import retentions, rule_of, set_retention
+from singerlake.upkeep.policy import PolicyResult
 
 
 @click.group(short_help="Say how long streams are kept; gc expires what is older.")
@@ -28,13 +23,11 @@ def policy() -> None:
 @json_option
 def ls(lake: Lake, tap: str | None, as_json: bool) -> None:
     """Show how long streams are kept. A stream that no policy means is kept for ever."""
-    metadata = lake.root_metadata()
-    taps = chosen_taps(lake, tap)
+    found = lake.policies(tap)
     if as_json:
-        say_json({"lake": lake.storage.url, "taps": {name: _as_written(metadata, name) for name in taps}})
+        say_json(found)
         return
-    rules = {name: retentions(metadata, name) for name in taps}
-    lines = [_line(name, stream, rule) for name, found in rules.items() for stream, rule in found.items()]
+    lines = [_line(name, stream, rule) for name, rules in found.rules.items() for stream, rule in rules.items()]
     for line in lines or ["everything is kept for ever"]:
         say(line)
 
@@ -54,10 +47,9 @@ def set_(
 
     Nothing expires until the next 'singerlake gc --delete'. The policy is in the lake's singerlake.json.
     """
-    retention = rule_of(older_than, keep_versions)
-    if retention is None:
+    if older_than is None and keep_versions is None:
         raise click.UsageError("give --older-than or --keep-versions or both")
-    _set(lake, tap, stream, retention, as_json)
+    _say(lake.set_policy(tap, stream, older_than=older_than, keep_versions=keep_versions), as_json)
 
 
 @policy.command("unset", short_help="Take the policy of a stream or of a tap away.")
@@ -67,35 +59,17 @@ def set_(
 @json_option
 def unset(lake: Lake, tap: str, stream: str | None, as_json: bool) -> None:
     """Take away the policy of a stream, or that of all others of a tap."""
-    there = retentions(lake.root_metadata(), tap)
-    # An empty name is none: a script whose variable is empty does not mean all others.
-    if stream == ALL_OTHERS or (stream or ALL_OTHERS) not in there:
-        raise UnknownNameError(
-            "there is no such policy", hint="'singerlake policy ls' shows which there are", tap=tap, stream=stream
-        )
-    _set(lake, tap, stream, None, as_json)
+    _say(lake.unset_policy(tap, stream), as_json)
 
 
-def _set(lake: Lake, tap: str, stream: str | None, retention: Retention | None, as_json: bool) -> None:
-    if retention is not None and stream is not None:
-        lake.existing_stream(tap, stream)
-    elif retention is not None:
-        lake.existing_streams(tap)
-    set_retention(lake.storage, tap, stream or ALL_OTHERS, retention)
-    metadata = lake.root_metadata()
-    found: Mapping[str, Rule] = retentions(metadata, tap)
+def _say(found: PolicyResult, as_json: bool) -> None:
     if as_json:
-        say_json({"lake": lake.storage.url, "tap": tap, "retention": _as_written(metadata, tap)})
+        say_json(found)
         return
-    for name, rule in found.items():
-        say(_line(tap, name, rule))
-    if not found:
-        say(f"{shown(tap)}: everything is kept for ever")
-
-
-def _as_written(metadata: RootMetadata | None, tap: str) -> Any:
-    notes = metadata.taps.get(tap) if metadata is not None else None
-    return notes.retention if notes is not None else {}
+    for stream, rule in found.rules.items():
+        say(_line(found.tap, stream, rule))
+    if not found.rules:
+        say(f"{shown(found.tap)}: everything is kept for ever")
 
 
 def _line(tap: str, stream: str, rule: Rule) -> str:

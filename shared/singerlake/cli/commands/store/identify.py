@@ -6,11 +6,10 @@ from functools import partial
 
 import click
 
-from singerlake.adapters import DEFAULT_STORE
 from singerlake.cli.options import with_lake
 from singerlake.cli.output import say, shown
 from singerlake.lake import Lake
-from singerlake.upkeep import root_file
+from singerlake.upkeep.root_file import naming
 
 
 @click.command("identify", short_help="Show or write the id by which databases know the lake.")
@@ -24,10 +23,8 @@ def identify(lake: Lake, lake_id: str | None) -> None:
     file stays. If the streams name an id, any other one is refused.
     """
     if lake_id is not None:
-        done = root_file.identify(lake.storage, lake_id, default_kind=DEFAULT_STORE)
-        say(f"lake id {shown(lake_id)}: {'written' if done else 'is there already'}")
+        say(f"lake id {shown(lake_id)}: {'written' if lake.identify(lake_id) else 'is there already'}")
         return
-    metadata = root_file.RootFile(lake.storage, lake.ids).read()
-    say(f"singerlake.json: {shown(metadata.lake_id) if metadata else 'is missing'}")
-    told = root_file.evidence(lake.storage).told()
-    say(f"streams: {shown(told) if told else 'name none'}")
+    found = lake.identity()
+    say(f"singerlake.json: {'is missing' if found.lake_id is None else shown(found.lake_id)}")
+    say(f"streams: {shown(naming(found.streams)) if found.streams else 'name none'}")

@@ -8,9 +8,8 @@ from functools import partial
 import click
 
 from singerlake.cli.commands.removing.expire import told, undated
-from singerlake.cli.durations import duration
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import duration, json_option, quiet_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, files, first_of, minute, progress, say, say_findings, say_json, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.defaults import GRACE, KEPT

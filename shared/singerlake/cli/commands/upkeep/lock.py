@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import click
 
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, say, say_json, shown, table
-from singerlake.errors import UnknownNameError
-from singerlake.format import layout
 from singerlake.lake import Lake
-from singerlake.upkeep.lock_files import LockFile, break_lock, locks_of, read_lock
+from singerlake.upkeep.lock_files import Lock
 
 _COLUMNS = (
     Column("KEY", folds=True),
@@ -35,12 +32,11 @@ def lock() -> None:
 @json_option
 def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
     """List the locks that writers hold, with their age since the storage last saw them change."""
-    locks = [held for pair in lake.chosen(tap, stream) for held in locks_of(lake.storage, *pair)]
-    locks = [held for held in locks if not held.free]
+    held = lake.locks(tap, stream)
     if as_json:
-        say_json({"lake": lake.storage.url, "locks": [_json(lake, held) for held in locks]})
-    elif locks:
-        table(_COLUMNS, (_row(lake, held) for held in locks))
+        say_json(held)
+    elif held.locks:
+        table(_COLUMNS, map(_row, held.locks))
     else:
         say("no locks")
 
@@ -59,63 +55,34 @@ def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, str
     of a dead writer by themselves; this is for when you cannot wait. A lock that changes meanwhile is left alone. A
     writer that is still alive loses no data, because commits do not depend on locks.
     """
-    held = _chosen(lake, key, tap, stream)
+    if (key is None) == (tap is None):
+        raise click.UsageError("name one KEY, or --tap and --stream")
+    if key is None and stream is None:
+        raise click.UsageError("--tap needs --stream")
+    held = lake.locks(tap, stream, key=key).locks
     if not held:
         say("no locks")
     for one in held:
-        say(f"{shown(one.key)}: {_whose(lake, one)}")
+        say(f"{shown(one.key)}: {_whose(one)}")
     if not held or not (yes or click.confirm("Break?" if len(held) == 1 else f"Break all {len(held)}?")):
         ctx.exit(0 if not held else 1)
-    kept = [one for one in held if not break_lock(lake.storage, one, clock=lake.clock, ids=lake.ids)]
-    for one in held:
-        say(f"{shown(one.key)}: {'changed meanwhile; left alone' if one in kept else 'broken'}")
-    ctx.exit(1 if kept else 0)
+    broken = [lake.break_lock(one) for one in held]
+    for one, done in zip(held, broken, strict=True):
+        say(f"{shown(one.key)}: {'broken' if done else 'changed meanwhile; left alone'}")
+    ctx.exit(0 if all(broken) else 1)
 
 
-def _chosen(lake: Lake, key: str | None, tap: str | None, stream: str | None) -> list[LockFile]:
-    if (key is None) == (tap is None):
-        raise click.UsageError("name one KEY, or --tap and --stream")
-    if key is None:
-        if stream is None:
-            raise click.UsageError("--tap needs --stream")
-        return [held for pair in lake.chosen(tap, stream) for held in locks_of(lake.storage, *pair) if not held.free]
-    if not key.startswith(f"{layout.RAW}/") or key.rpartition("/")[2] != layout.LOCK:
-        raise UnknownNameError("not the key of a lock", hint="see 'singerlake lock ls'", key=key)
-    lock = read_lock(lake.storage, key)
-    if lock is None:
-        raise UnknownNameError("no lock has this key", hint="see 'singerlake lock ls'", key=key)
-    return [] if lock.free else [lock]
-
-
-def _age(lake: Lake, held: LockFile) -> timedelta:
-    """By this machine's clock, so only for the eye: writers judge a lock by whether it changes."""
-    return max(timedelta(), lake.clock.now() - held.changed)
-
-
-def _whose(lake: Lake, held: LockFile) -> str:
-    since = f"unchanged for {_short(_age(lake, held))}"
-    if held.body is None:
+def _whose(one: Lock) -> str:
+    since = f"unchanged for {_short(one)}"
+    if one.writer is None or one.acquired is None:
         return f"not readable, {since}"
-    return f"writer {shown(held.body.writer_id)} since {shown(held.body.acquired)}, {since}"
+    return f"writer {shown(one.writer)} since {shown(one.acquired)}, {since}"
 
 
-def _short(age: timedelta) -> str:
-    return str(timedelta(seconds=int(age.total_seconds())))
+def _short(one: Lock) -> str:
+    return str(timedelta(seconds=one.unchanged_seconds))
 
 
-def _row(lake: Lake, held: LockFile) -> tuple[str, ...]:
-    body = held.body
-    names = (body.writer_id, body.acquired, body.refreshed) if body else ("! not readable", "", "")
-    return held.key, *names, _short(_age(lake, held))
-
-
-def _json(lake: Lake, held: LockFile) -> dict[str, Any]:
-    body = held.body
-    return {
-        "key": held.key,
-        "writer": body.writer_id if body else None,
-        "acquired": body.acquired if body else None,
-        "refreshed": body.refreshed if body else None,
-        "changed": held.changed,
-        "unchanged_seconds": int(_age(lake, held).total_seconds()),
-    }
+def _row(one: Lock) -> tuple[str, ...]:
+    names = ("! not readable", "", "") if one.writer is None else (one.writer, one.acquired or "", one.refreshed or "")
+    return one.key, *names, _short(one)

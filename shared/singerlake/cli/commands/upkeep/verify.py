@@ -8,11 +8,10 @@ from pathlib import Path
 
 import click
 
-from singerlake.cli.conditions import undeclared_option
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.journals import journal_option, left_out, part
-from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, undeclared_option, with_lake
 from singerlake.cli.output import counted, files, progress, say, say_findings, say_json, shown, size
 from singerlake.conditions import parse_where
 from singerlake.errors import SettingError
@@ -108,7 +107,7 @@ def _verdict(result: VerifyResult) -> str:
 def _checked(result: VerifyResult) -> str:
     more = f", {files(result.attached, result.attached)}" if result.attached.files else ""
     return (
-        f"{counted(result.streams, 'stream')}, {counted(result.files, 'file')}, "
+        f"{counted(len(result.streams), 'stream')}, {counted(result.files, 'file')}, "
         f"{counted(result.messages, 'message')}, {size(result.bytes)}{more} checked"
     )
 

@@ -7,9 +7,7 @@ import click
 from singerlake.cli.options import json_option, with_lake
 from singerlake.cli.output import say, say_json, shown
 from singerlake.errors import SettingError
-from singerlake.format.metadata.root import TapNotes
 from singerlake.lake import Lake
-from singerlake.upkeep.annotate import Edit, annotate
 
 
 @click.command("annotate", short_help="Say who owns a tap, what it is and where to read on, or show what is said.")
@@ -20,7 +18,7 @@ from singerlake.upkeep.annotate import Edit, annotate
 @click.option("--link", "links", metavar="NAME=URL", multiple=True, help="A page about it; may be repeated.")
 @click.option("--unlink", metavar="NAME", multiple=True, help="Remove a link; may be repeated.")
 @json_option
-def annotate_command(
+def annotate(
     lake: Lake,
     tap: str,
     owner: str | None,
@@ -33,15 +31,10 @@ def annotate_command(
 
     The notes are in the lake's singerlake.json. Every run and every rebuild keeps them.
     """
-    edit = Edit(owner=owner, description=description, links=dict(map(_link, links)), unlink=unlink)
-    lake.existing_streams(tap)
-    if edit.changes:
-        annotate(lake.storage, tap, edit)
-    metadata = lake.root_metadata()
-    notes = metadata.taps.get(tap, TapNotes()) if metadata else TapNotes()
+    named = dict(map(_link, links))
+    notes = lake.annotate(tap, owner=owner, description=description, links=named, unlink=unlink)
     if as_json:
-        said = {"owner": notes.owner, "description": notes.description, "links": notes.links}
-        say_json({"lake": lake.storage.url, "tap": tap, **said})
+        say_json(notes)
         return
     for name, text in {"tap": tap, "owner": notes.owner, "description": notes.description, **notes.links}.items():
         if text:
