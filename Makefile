@@ -54,7 +54,7 @@ demo: $(READY) ## Real flights, end to end: tap, lake, replay, tables, Spark (un
 test: lint $(SERVERS) ## Lint, and each behaviour once: what has to hold before a commit
 	$(BIN)/python -m pytest -m 'not thorough and not soak' $(PYTEST_ARGS)
 
-test-thorough: $(SERVERS) ## More seeds, every step on every store, every Spark session of its own
+test-thorough: $(SERVERS) ## More seeds, steps and stores, every Spark session of its own
 	$(BIN)/python -m pytest -m 'thorough and not soak' $(PYTEST_ARGS)
 
 test-soak: $(SERVERS) ## All other tests: every seed and whole products; what it finds becomes a quick case

@@ -73,6 +73,7 @@ def test_a_collection_killed_before_any_effect_has_lost_nothing_and_is_run_again
     killed_everywhere(crew, EFFECT)
 
 
+@pytest.mark.thorough
 @of_kinds(lambda kind: kind.name in ("lockfile", "log"))
 def test_so_has_one_that_is_killed_at_any_call(crew: Crew) -> None:
     killed_everywhere(crew, ANY)
@@ -90,6 +91,7 @@ def test_a_collection_killed_at_its_turning_points_is_run_again(crew: Crew, call
     assert left(crew) == NOTHING
 
 
+@pytest.mark.thorough
 @of_kinds(lambda kind: kind.name in ("lockfile", "log", "merge"))
 def test_a_writer_and_a_vacuum_that_come_while_a_collection_sleeps_at_any_call_lose_nothing(crew: Crew) -> None:
     def at(here: Crew, step: int) -> bool:

@@ -19,6 +19,7 @@ def test_1_to_3_a_writer_killed_before_any_effect_is_run_again(crew: Crew) -> No
     killed_everywhere(crew, 0)
 
 
+@pytest.mark.thorough
 @of_kinds(lambda kind: kind.name == "dynamodb")
 def test_1_to_3_so_is_one_whose_transactions_are_objects(crew: Crew) -> None:
     killed_everywhere(crew, LARGE)
@@ -39,6 +40,7 @@ def killed_everywhere(crew: Crew, schema: int) -> None:
     crew.at_each_step(steps, at)
 
 
+@pytest.mark.thorough
 def test_5_and_21_a_writer_asleep_at_any_call_finds_its_place(crew: Crew) -> None:
     refused = {}
 

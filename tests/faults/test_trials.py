@@ -23,7 +23,7 @@ def road(bucket: Network, database_proxy: FaultProxy | None) -> Road:
     return Road(bucket.crew, reached, bucket.proxy, database_proxy)
 
 
-@pytest.mark.crossed("kind", "trouble")
+@pytest.mark.in_turn("kind", "trouble")
 @pytest.mark.timeout(1800 if FILES else 300)
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
 def test_nothing_that_was_acknowledged_is_lost_or_there_twice(

@@ -77,6 +77,7 @@ def test_a_vacuum_killed_before_any_effect_has_lost_nothing_and_is_run_again(cre
     killed_everywhere(crew, EFFECT)
 
 
+@pytest.mark.thorough
 @of_kinds(lambda kind: kind.name in ("lockfile", "log"))
 def test_so_has_one_that_is_killed_at_any_call(crew: Crew) -> None:
     killed_everywhere(crew, ANY)
@@ -106,6 +107,7 @@ def test_a_vacuum_killed_at_its_turning_points_is_run_again(crew: Crew, kind: Ki
     assert is_finished(crew)
 
 
+@pytest.mark.thorough
 @of_kinds(lambda kind: kind.name in ("lockfile", "log", "merge"))
 def test_a_writer_and_a_trim_that_come_while_a_vacuum_sleeps_at_any_call_lose_nothing(crew: Crew) -> None:
     def at(here: Crew, step: int, before: list[bytes]) -> bool:

@@ -13,6 +13,9 @@ from typing import Any
 
 import yaml
 
+from singerlake.lake import Lake
+from tests.lakes import build_stream
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
@@ -113,6 +116,13 @@ class Project:
     def source_has(self, **tables: Sequence[Row]) -> None:
         """Set what the tap reads."""
         (self.folder / "source.json").write_text(json.dumps(tables))
+
+    def lake_has(self, stream: str, records: Sequence[Row]) -> None:
+        """Put what a run of the tap would capture into the lake, with no run: Meltano has no state of the tap then."""
+        properties = {name: {"type": "string" if name != "id" else "integer"} for row in records for name in row}
+        build_stream(
+            Lake.open(str(self.lake)), "tap-rows", stream, {"properties": properties}, records, key_properties=["id"]
+        )
 
     def captured(self) -> None:
         """One run of the tap into the lake."""

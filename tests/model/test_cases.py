@@ -13,8 +13,8 @@ from tests.model.case import Case
 from tests.model.cases import FAULTY, KEPT, explored, row
 from tests.model.settle.times import SettleTimes
 
-FEW = 20_000
-"""States that the explorer sees within a second."""
+FEW, MANY = 12_000, 80_000
+"""States that the explorer sees within half a second, and within a few seconds."""
 LONG = {
     "attached: forgotten as soon as it is deleted",
     "attached: what should have been deleted is deleted however late it is",
@@ -47,12 +47,13 @@ def states(case: Case) -> int:
 
 def cases(all_of_them: tuple[Case, ...]) -> list[Any]:
     """With those marked that take long."""
-    return [
-        pytest.param(
-            case, id=case.name, marks=[pytest.mark.thorough] if case.name in LONG or states(case) > FEW else []
-        )
-        for case in all_of_them
-    ]
+
+    def marks(case: Case) -> list[pytest.MarkDecorator]:
+        if states(case) > MANY:
+            return [pytest.mark.soak]
+        return [pytest.mark.thorough] if case.name in LONG or states(case) > FEW else []
+
+    return [pytest.param(case, id=case.name, marks=marks(case)) for case in all_of_them]
 
 
 @pytest.mark.parametrize("case", cases(KEPT))

@@ -35,6 +35,7 @@ def test_it(worker_id, case):
 """
 
 
+@pytest.mark.thorough
 def test_a_run_keeps_to_it(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("from tests.conftest import pytest_xdist_make_scheduler")
     folder = pytester.mkdir("tests") / "spark"

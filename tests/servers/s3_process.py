@@ -202,4 +202,6 @@ def serve(application: Application) -> None:
 
 
 if __name__ == "__main__":
+    # Entries of one answer to a listing; Amazon gives ten times as many.
+    os.environ["MOTO_S3_DEFAULT_MAX_KEYS"] = "100"
     serve(Application(sys.argv[1]))

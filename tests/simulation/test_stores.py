@@ -9,9 +9,9 @@ from tests.simulation.run import simulate
 from tests.simulation.stores.all import STORES
 
 SEEDS = [
-    range(10),
-    pytest.param(range(10, 60), marks=pytest.mark.thorough),
-    *[pytest.param(range(first, first + 60), marks=pytest.mark.soak) for first in range(60, 300, 60)],
+    range(5),
+    pytest.param(range(5, 30), marks=pytest.mark.thorough),
+    *[pytest.param(range(first, first + 90), marks=pytest.mark.soak) for first in range(30, 300, 90)],
 ]
 
 

@@ -244,7 +244,7 @@ def test_a_browser_that_keeps_nothing_still_changes_colours(page: Page, site: Pa
     expect(page.get_by_role("button", name="Colours: light")).to_be_visible()
 
 
-@pytest.mark.sampled(kind=2, scheme=1)
+@pytest.mark.in_turn("kind", "scheme")
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_axe_finds_nothing(page: Page, site: Path, kind: str, scheme: Literal["light", "dark"], width: int) -> None:

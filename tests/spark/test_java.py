@@ -108,6 +108,7 @@ def path_without_java(folder: Path) -> str:
 
 
 @pytest.mark.thorough
+@pytest.mark.sampled(origin=1)
 @pytest.mark.parametrize(
     "origin",
     [

@@ -11,13 +11,13 @@ it needs them; everything is written below a new prefix of that bucket. Likewise
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 from singerlake.adapters import s3_storage
 from singerlake.aws.settings import S3Settings
@@ -31,9 +31,9 @@ from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Storage, Written
 from tests.processes.forked import FORKED
-from tests.servers.azurite import azurite
-from tests.servers.gcs.server import gcs_server
-from tests.servers.s3 import s3_server
+from tests.servers.azurite import Azurite
+from tests.servers.gcs.server import GcsServer
+from tests.servers.s3 import S3Server
 from tests.storage.cloud.driver import DriverInMemory
 from tests.storage.memory import MemoryStorage
 
@@ -63,11 +63,13 @@ def create(reopen: Reopen, keys: Sequence[str]) -> list[str]:
 @dataclass
 class Opener:
     """One adapter under test. ``fresh`` gives an empty storage, ``reopener`` what opens the same one in a worker;
-    ``processes`` is False only for a storage that lives in one process, whose workers are threads."""
+    ``processes`` is False only for a storage that lives in one process, whose workers are threads. ``page`` is how many
+    keys one answer to a listing has, where there are pages."""
 
     fresh: Callable[[], Storage]
     reopener: Callable[[Storage], Reopen]
     processes: bool
+    page: int = 100
 
     def race(self, storage: Storage, key: str, *, workers: int, increments: int) -> None:
         self._run(partial(increment, self.reopener(storage), key, increments), workers)
@@ -91,18 +93,17 @@ def open_local(root: str) -> Storage:
     return LocalStorage(root, clock=SystemClock(), ids=random_id)
 
 
-@contextmanager
-def local(folder: Path) -> Iterator[Opener]:
-    yield Opener(
+def local(request: pytest.FixtureRequest) -> Opener:
+    folder = request.getfixturevalue("tmp_path_factory").mktemp("conformance")
+    return Opener(
         fresh=lambda: open_local(str(folder / random_id())),
         reopener=lambda storage: partial(open_local, storage.url),
         processes=True,
     )
 
 
-@contextmanager
-def memory(folder: Path) -> Iterator[Opener]:
-    yield Opener(
+def memory(request: pytest.FixtureRequest) -> Opener:
+    return Opener(
         fresh=lambda: MemoryStorage(clock=SystemClock(), ids=random_id),
         reopener=lambda storage: lambda: storage,
         processes=False,
@@ -124,31 +125,29 @@ def _azure_opener(container: str, folder: str, settings: AzureSettings) -> Opene
     )
 
 
-@contextmanager
-def azure(folder: Path) -> Iterator[Opener]:
-    with azurite() as server:
-        yield _azure_opener(server.create_container("conformance"), "a lake/%41", server.settings())
+def azure(request: pytest.FixtureRequest) -> Opener:
+    server: Azurite = request.getfixturevalue("azurite_session")
+    container = server.create_container(f"conformance-{random_id()}")
+    return _azure_opener(container, "a lake/%41", server.settings())
 
 
-@contextmanager
-def real_azure(folder: Path) -> Iterator[Opener]:
+def real_azure(request: pytest.FixtureRequest) -> Opener:
     settings = AzureSettings(
         account_name=os.environ.get("SINGERLAKE_TEST_AZURE_ACCOUNT_NAME"),
         account_key=os.environ.get("SINGERLAKE_TEST_AZURE_ACCOUNT_KEY"),
         sas_token=os.environ.get("SINGERLAKE_TEST_AZURE_SAS_TOKEN"),
         connection_string=os.environ.get("SINGERLAKE_TEST_AZURE_CONNECTION_STRING"),
     )
-    yield _azure_opener(os.environ["SINGERLAKE_TEST_AZURE_CONTAINER"], f"singerlake-test/{random_id()}", settings)
+    container, folder = os.environ["SINGERLAKE_TEST_AZURE_CONTAINER"], f"singerlake-test/{random_id()}"
+    return replace(_azure_opener(container, folder, settings), page=5000)
 
 
-@contextmanager
-def clouds(folder: Path) -> Iterator[Opener]:
-    yield _driven(DriverInMemory)
+def clouds(request: pytest.FixtureRequest) -> Opener:
+    return _driven(DriverInMemory)
 
 
-@contextmanager
-def clouds_unordered(folder: Path) -> Iterator[Opener]:
-    yield _driven(partial(DriverInMemory, lists_in_order=False))
+def clouds_unordered(request: pytest.FixtureRequest) -> Opener:
+    return _driven(partial(DriverInMemory, lists_in_order=False))
 
 
 def _driven(driver: Callable[[], Driver]) -> Opener:
@@ -173,14 +172,13 @@ def _s3_opener(bucket: str, folder: str, settings: S3Settings) -> Opener:
     )
 
 
-@contextmanager
-def s3(folder: Path) -> Iterator[Opener]:
-    with s3_server() as server:
-        yield _s3_opener(server.create_bucket("conformance"), "a lake/%41", server.settings())
+def s3(request: pytest.FixtureRequest) -> Opener:
+    server: S3Server = request.getfixturevalue("s3_session")
+    bucket = server.create_bucket(f"conformance-{random_id()}")
+    return _s3_opener(bucket, "a lake/%41", server.settings())
 
 
-@contextmanager
-def real_s3(folder: Path) -> Iterator[Opener]:
+def real_s3(request: pytest.FixtureRequest) -> Opener:
     given = {name: os.environ.get(f"SINGERLAKE_TEST_S3_{name}") for name in REAL_S3_VARIABLES}
     settings = S3Settings(
         endpoint_url=given["ENDPOINT"],
@@ -188,7 +186,8 @@ def real_s3(folder: Path) -> Iterator[Opener]:
         access_key_id=given["ACCESS_KEY_ID"],
         secret_access_key=given["SECRET_ACCESS_KEY"],
     )
-    yield _s3_opener(os.environ["SINGERLAKE_TEST_S3_BUCKET"], f"singerlake-test/{random_id()}", settings)
+    bucket, folder = os.environ["SINGERLAKE_TEST_S3_BUCKET"], f"singerlake-test/{random_id()}"
+    return replace(_s3_opener(bucket, folder, settings), page=1000)
 
 
 def open_gcs(bucket: str, prefix: str, settings: GcsSettings) -> Storage:
@@ -205,20 +204,20 @@ def _gcs_opener(bucket: str, folder: str, settings: GcsSettings) -> Opener:
     )
 
 
-@contextmanager
-def gcs(folder: Path) -> Iterator[Opener]:
-    with gcs_server() as server:
-        yield _gcs_opener(server.create_bucket("conformance"), "a lake/%41", server.settings())
+def gcs(request: pytest.FixtureRequest) -> Opener:
+    server: GcsServer = request.getfixturevalue("gcs_session")
+    bucket = server.create_bucket(f"conformance-{random_id()}")
+    return _gcs_opener(bucket, "a lake/%41", server.settings())
 
 
-@contextmanager
-def real_gcs(folder: Path) -> Iterator[Opener]:
+def real_gcs(request: pytest.FixtureRequest) -> Opener:
     settings = GcsSettings(endpoint_url=os.environ.get("SINGERLAKE_TEST_GCS_ENDPOINT"))
-    yield _gcs_opener(os.environ["SINGERLAKE_TEST_GCS_BUCKET"], f"singerlake-test/{random_id()}", settings)
+    bucket, folder = os.environ["SINGERLAKE_TEST_GCS_BUCKET"], f"singerlake-test/{random_id()}"
+    return replace(_gcs_opener(bucket, folder, settings), page=1000)
 
 
 REAL_S3_VARIABLES = ("ENDPOINT", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
-FACTORIES: dict[str, Callable[[Path], AbstractContextManager[Opener]]] = {
+FACTORIES: dict[str, Callable[[pytest.FixtureRequest], Opener]] = {
     "azure": azure,
     "clouds": clouds,
     "clouds_unordered": clouds_unordered,

@@ -34,6 +34,10 @@ TESTS = """
     def test_second_turn(store, fault): ...
 
     @every
+    @pytest.mark.in_turn("store", "fault")
+    def test_turn_of_both(store, fault): ...
+
+    @every
     @pytest.mark.thorough
     @pytest.mark.crossed("store", "fault")
     def test_thorough_crossed(store, fault): ...
@@ -90,16 +94,30 @@ def test_the_quick_command_has_a_diagonal_a_sample_or_a_turn(chosen: dict[str, l
         *cases("sampled", map("".join, itertools.product("ace", "xyz"))),
         *cases("first_turn", ["cx", "cy", "cz"]),
         *cases("second_turn", ["dx", "dy", "dz"]),
+        *cases("turn_of_both", ["ey"]),
         "test_plain",
     }
 
 
 def test_what_one_command_leaves_out_another_one_runs(chosen: dict[str, list[str]]) -> None:
     quick, thorough, soak = (chosen[command] for command in COMMANDS)
-    assert {"test_alone", *cases("thorough_crossed", ["ax", "by", "cz", "dx", "ey"])} < set(thorough)
-    assert set(soak) == {"test_long", *cases("thorough_crossed", every()) - set(thorough)}
+    assert set(thorough) == {
+        "test_alone",
+        *cases("thorough_crossed", ["ax", "by", "cz", "dx", "ey"]),
+        *cases("crossed", ["ay", "bz", "cx", "dy", "ez"]),
+        *cases("sampled", map("".join, itertools.product("bd", "xyz"))),
+        *cases("first_turn", map("".join, itertools.product("de", "xyz"))),
+        *cases("second_turn", map("".join, itertools.product("ea", "xyz"))),
+        *cases("turn_of_both", ["ax", "by", "cz", "dx"]),
+    }
+    left = {
+        each
+        for test in ("crossed", "first_turn", "second_turn", "thorough_crossed", "turn_of_both")
+        for each in cases(test, every())
+    }
+    assert set(soak) == {"test_long", *left - {*quick, *thorough}}
     assert sorted([*quick, *thorough, *soak]) == sorted(chosen[""])
-    assert len(chosen[""]) == 5 * 15 + 3
+    assert len(chosen[""]) == 6 * 15 + 3
 
 
 def every() -> Iterable[str]:

@@ -3,15 +3,18 @@
 ``make test`` runs what is marked neither ``thorough`` nor ``soak``, ``make test-thorough`` what is ``thorough`` and not
 ``soak``, and ``make test-soak`` the rest: seeds and products that take long and find little. A test with a cluster, a
 server or a Spark session of its own is marked by hand. Where a test has many cases, one of these marks says which of
-them stay; the others go to the next command: from ``make test`` to ``thorough``, and from there to ``soak``. Of several
-marks the closest one counts.
+them stay, which go to the next command, and which to the one after it. Commands follow each other as above, and the
+first one of a test that is marked ``thorough`` is ``make test-thorough``. Of several marks the closest one counts.
 
 ``crossed("store", "fault")``
-    A diagonal of the product of these parameters stays: each value of each is in one case at least.
+    A diagonal of the product of these parameters stays: each value of each is in one case at least. The diagonal beside
+    it goes to the next command, the others to the last one.
 ``sampled(step=3)``
-    Three values of this parameter stay, the first one, the last one, and one between them.
+    Three values of this parameter stay, the first one, the last one, and one between them. The others go to the next
+    command.
 ``in_turn("store")``
-    One value stays, the next one for each test of a module: all tests together have each value.
+    One value stays, the next one for each test of a module: all tests together have each value. The two values after it
+    go to the next command, of several parameters a diagonal, and the others to the last one.
 
 What is not named in the mark stays whole.
 """
@@ -30,7 +33,7 @@ Place = Mapping[str, int]
 
 
 def mark_tiers(items: Iterable[pytest.Item]) -> None:
-    """Mark the cases that a command leaves to the next one; the cases of one test stand side by side in ``items``."""
+    """Mark the cases that a command leaves to another one; the cases of one test stand side by side in ``items``."""
     turns: dict[object, int] = {}
     for (parent, _), same in groupby(items, lambda item: (item.parent, getattr(item, "originalname", item.name))):
         cases = list(same)
@@ -38,11 +41,11 @@ def mark_tiers(items: Iterable[pytest.Item]) -> None:
         if mark is not None:
             turns[parent] = turns.get(parent, -1) + 1
             places = _places(cases)
-            stays = _stays(mark, places, turns[parent])
+            later = _later(mark, places, turns[parent])
             for case, place in zip(cases, places, strict=True):
-                if not stays(place):
-                    thorough = case.get_closest_marker("thorough")
-                    case.add_marker(pytest.mark.soak if thorough else pytest.mark.thorough)
+                first = 1 if case.get_closest_marker("thorough") else 0
+                if late := later(place):
+                    case.add_marker(pytest.mark.thorough if first + late == 1 else pytest.mark.soak)
 
 
 def _places(cases: Sequence[pytest.Item]) -> list[Place]:
@@ -57,14 +60,30 @@ def _places(cases: Sequence[pytest.Item]) -> list[Place]:
     return found
 
 
-def _stays(mark: pytest.Mark, places: Sequence[Place], turn: int) -> Callable[[Place], bool]:
+def _later(mark: pytest.Mark, places: Sequence[Place], turn: int) -> Callable[[Place], int]:
+    """How many commands after a test's first one run a case."""
     sizes = {name: 1 + max(place.get(name, 0) for place in places) for name in (*mark.args, *mark.kwargs)}
     if mark.name == "sampled":
         spread = {name: _spread(sizes[name], count) for name, count in mark.kwargs.items()}
-        return lambda place: all(place.get(name, 0) in kept for name, kept in spread.items())
-    steps = range(max(sizes.values())) if mark.name == "crossed" else (turn,)
-    chosen = {tuple(step % size for size in sizes.values()) for step in steps}
-    return lambda place: tuple(place.get(name, 0) for name in sizes) in chosen
+        return lambda place: 0 if all(place.get(name, 0) in kept for name, kept in spread.items()) else 1
+
+    def diagonal(shift: int = 0) -> set[tuple[int, ...]]:
+        return {
+            tuple((step + shift * at) % size for at, size in enumerate(sizes.values()))
+            for step in range(max(sizes.values()))
+        }
+
+    if mark.name == "crossed":
+        chosen = [diagonal(), diagonal(1)]
+    else:
+        here = [{tuple((turn + shift) % size for size in sizes.values())} for shift in range(3)]
+        chosen = [here[0], here[1] | here[2] if len(sizes) == 1 else diagonal()]
+
+    def later(place: Place) -> int:
+        found = tuple(place.get(name, 0) for name in sizes)
+        return next((late for late, cases in enumerate(chosen) if found in cases), len(chosen))
+
+    return later
 
 
 def _spread(size: int, count: int) -> set[int]:

@@ -81,7 +81,7 @@ def test_between_runs(kind: str, upkeep: str) -> None:
         run_and_check(runner_of(world.lake), world.declaration, world.wanted(3), "run again")
 
 
-@pytest.mark.in_turn("upkeep")
+@pytest.mark.sampled(upkeep=1)
 @pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("upkeep", UPKEEP)
 def test_during_a_run(upkeep: str, every: int) -> None:

@@ -61,28 +61,18 @@ def wheel(checkout: Path, folder: Path | None = None, **environment: str) -> Pat
 
 
 @pytest.mark.thorough
-def test_with_a_compiler_one_wheel_of_a_platform_serves_every_python(checkout: Path) -> None:
-    before = sorted(checkout.rglob("*"))
-    made = wheel(checkout)
-    assert made.name.startswith("singerlake-0.1.0-cp311-abi3-")
-    left = {path.relative_to(checkout).parts[0] for path in set(checkout.rglob("*")) - set(before)}
-    assert left == {"dist"}
-    names = ZipFile(made).namelist()
-    for library in LIBRARIES:
-        assert [name for name in names if name.startswith(library) and ".abi3." in name]
-
-
-@pytest.mark.thorough
 def test_a_checkout_that_cannot_be_written_gives_the_same_wheels_many_at_once(
     checkout: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folders = [tmp_path_factory.mktemp("dist") for _ in range(3)]
+    folders = [tmp_path_factory.mktemp("dist") for _ in range(2)]
     with read_only(checkout):
         running = [built(checkout, folder) for folder in folders]
         results = [each.communicate() for each in running]
-    assert [each.returncode for each in running] == [0, 0, 0], results
-    names = [sorted(ZipFile(next(folder.glob("*.whl"))).namelist()) for folder in folders]
-    assert names[0] == names[1] == names[2]
+    assert [each.returncode for each in running] == [0, 0], results
+    made = [next(folder.glob("*.whl")) for folder in folders]
+    assert made[0].name.startswith("singerlake-0.1.0-cp311-abi3-"), "one of a platform serves every Python"
+    names = [sorted(ZipFile(each).namelist()) for each in made]
+    assert names[0] == names[1]
     assert len([name for name in names[0] if ".abi3." in name]) == len(LIBRARIES)
 
 
@@ -122,6 +112,9 @@ def test_where_one_module_cannot_be_compiled_the_others_are(checkout: Path, tmp_
     compiler = tmp_path / "all-but-one"
     compiler.write_text('#!/bin/sh\ncase "$*" in *_lines*) exit 1;; esac\nexec cc "$@"\n')
     compiler.chmod(0o755)
+    before = sorted(checkout.rglob("*"))
     names = ZipFile(wheel(checkout, CC=str(compiler))).namelist()
+    left = {path.relative_to(checkout).parts[0] for path in set(checkout.rglob("*")) - set(before)}
+    assert left == {"dist"}
     made = [library for library in LIBRARIES if any(name.startswith(library) and ".abi3." in name for name in names)]
     assert made == [library for library in LIBRARIES if not library.endswith("_lines")]

@@ -154,7 +154,7 @@ class Backwards:
 
 
 @pytest.mark.parametrize("falling", [True, False])
-@given(moves=st.lists(st.integers(-5000, 5000), max_size=20))
+@given(moves=st.lists(st.integers(-5000, 5000), max_size=8))
 def test_the_keys_of_one_writer_only_grow_whatever_its_clock_does(falling: bool, moves: list[int]) -> None:
     keys = EntryKeys(Backwards(falling=falling))
     now, made = NOW, []

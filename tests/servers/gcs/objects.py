@@ -13,6 +13,8 @@ from typing import Any
 import google_crc32c
 
 MOST_JOINED = 32
+PAGE = 100
+"""Entries of one answer to a listing, however many it asks for; Google gives ten times as many."""
 
 
 class Refusal(Exception):
@@ -167,7 +169,7 @@ class Objects:
             folder = name[: end + len(delimiter)] if end >= 0 else None
             if folder is not None and prefixes[-1:] == [folder]:
                 continue
-            if len(items) + len(prefixes) == int(query.get("maxResults", "1000")):
+            if len(items) + len(prefixes) == min(int(query.get("maxResults", PAGE)), PAGE):
                 return {"items": items, "prefixes": prefixes, "nextPageToken": name}
             if folder is not None:
                 # The next page begins behind the folder.

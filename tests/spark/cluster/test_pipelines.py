@@ -83,7 +83,7 @@ def project(tmp_path: Path, java: Java) -> Project:
     return Project(tmp_path, java)
 
 
-def test_a_streaming_table_reads_what_is_new_and_needs_its_schema_where_a_type_widens(project: Project) -> None:
+def test_a_streaming_table_reads_what_is_new_with_its_schema_also_where_a_type_widens(project: Project) -> None:
     project.capture(NARROW, (1, 7, 0.5), (2, 8, 1.0))
     done = project.run()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -95,6 +95,14 @@ def test_a_streaming_table_reads_what_is_new_and_needs_its_schema_where_a_type_w
     assert [row[:3] for row in found] == [(1, 7, 0.5), (2, 8, 1.0), (3, 7, 2.0), (4, None, 4.0)]
     assert "7.5" in str(found[3][3])
     assert project.rows("totals") == [(7, 2, 2.5), (8, 1, 1.0), (None, 1, 4.0)]
+
+
+@pytest.mark.soak
+def test_without_its_schema_it_stops_where_a_type_widens(project: Project) -> None:
+    project.capture(NARROW, (1, 7, 0.5), (2, 8, 1.0))
+    assert project.run().returncode == 0
+    project.capture(WIDE, (3, 7, 2.0), (4, 7.5, 4.0))
+    found = project.rows("orders")
     orders = project.folder / "transformations/orders.py"
     orders.write_text(re.sub(r" +\.schema\(.*\)\n", "", orders.read_text()))
     done = project.run()
@@ -103,6 +111,7 @@ def test_a_streaming_table_reads_what_is_new_and_needs_its_schema_where_a_type_w
     assert project.rows("orders") == found
 
 
+@pytest.mark.soak
 def test_changes_cannot_be_merged_into_parquet(project: Project) -> None:
     project.capture(NARROW, (1, 7, 0.5))
     (project.folder / "transformations/totals.sql").unlink()

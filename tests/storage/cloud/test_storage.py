@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,19 @@ class TestWaiting:
         with pytest.raises(errors.StorageUnavailableError):
             CALLS[call](cloud.storage, tmp_path / "spool")
         assert 60 <= cloud.clock.monotonic() < 62, "what is looked up afterwards does not wait as long again"
+
+    def test_threads_give_up_together(self, cloud: Cloud) -> None:
+        cloud.storage.put("a", b"1")
+        cloud.driver.is_down = lambda: True
+
+        def ask() -> None:
+            with pytest.raises(errors.StorageUnavailableError):
+                cloud.storage.get("a")
+
+        with ThreadPoolExecutor(4) as threads:
+            for asked in [threads.submit(ask) for _ in range(4)]:
+                asked.result()
+        assert 60 <= cloud.clock.monotonic() < 80
 
     def test_a_condition_holds_over_it(self, cloud: Cloud) -> None:
         etag = written(cloud.storage.put("a", b"theirs"))

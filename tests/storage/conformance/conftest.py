@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from pathlib import Path
-
 import pytest
 
 from singerlake.storage.port import Storage
@@ -13,10 +9,8 @@ from tests.storage.adapters import FACTORIES, Opener
 
 
 @pytest.fixture(scope="module", params=sorted(FACTORIES))
-def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opener]:
-    factory: Callable[[Path], AbstractContextManager[Opener]] = FACTORIES[request.param]
-    with factory(tmp_path_factory.mktemp("conformance")) as opened:
-        yield opened
+def opener(request: pytest.FixtureRequest) -> Opener:
+    return FACTORIES[request.param](request)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ def shelf(opener: Opener) -> Storage:
 class TestPartsAndUploads:
     BODY = bytes(range(256)) * 40
 
+    @pytest.mark.crossed("opener", "start")
     @pytest.mark.parametrize(("start", "length"), [(0, 1), (5, 0), (100, 256), (10_200, 100), (10_240, 5), (99_999, 5)])
     def test_a_range_is_a_slice(self, storage: Storage, start: int, length: int) -> None:
         storage.put("a", self.BODY)
@@ -53,6 +54,7 @@ class TestPartsAndUploads:
             with pytest.raises(MissingFileError, match="absent"):
                 storage.beginning("absent", length)
 
+    @pytest.mark.crossed("opener", "length")
     @pytest.mark.parametrize("length", [0, 1, 256, 10_239, 10_240, 99_999])
     def test_a_beginning_gives_the_beginning_and_the_size_of_the_whole(self, storage: Storage, length: int) -> None:
         storage.put("a", self.BODY)
@@ -93,6 +95,7 @@ class TestPartsAndUploads:
 class TestComposing:
     """Objects made of parts of others. S3 copies parts of 5 MiB by itself, so that sizes lie on both sides of that."""
 
+    @pytest.mark.crossed("opener", "order")
     @pytest.mark.parametrize(
         "order",
         ["", "b", "s", "l", "ss", "sl", "ls", "ll", "bl", "bsls", "lbl", "slbls", "bslsb" * 3],

@@ -13,7 +13,8 @@ from tests.stores import test_any_writer, test_stores, test_stores_upkeep
 from tests.stores.clouds.places import BUCKET, CLOUDS, make_cloud_place
 from tests.stores.stores import IN_A_DATABASE, ON_THE_LAKE, Place
 
-pytestmark = pytest.mark.thorough
+# Each cloud's driver passes the suite of all storages, so one place after the other has a part of the stores' suite.
+pytestmark = [pytest.mark.thorough, pytest.mark.in_turn("place")]
 
 BESIDE = tuple(product(CLOUDS, ON_THE_LAKE))
 DATABASES = tuple(zip(CLOUDS, IN_A_DATABASE, strict=True))

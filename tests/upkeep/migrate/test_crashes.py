@@ -228,6 +228,7 @@ def test_a_request_that_fails_leaves_what_the_next_attempt_ends(
             break
 
 
+@pytest.mark.sampled(source=1, target=1)
 @pytest.mark.parametrize(("source", "target"), [pair for pair in LAKE_PAIRS if pair[0] != "lockfile"])
 def test_a_trim_at_any_step_and_a_crash_at_any_later_one_leave_what_can_be_read_and_ended(
     source: str, target: str, request: pytest.FixtureRequest
