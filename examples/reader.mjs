@@ -1,0 +1,250 @@
+// Reads a stream of a Singerlake, in a folder or at a URL, as the page "Reading" of the format describes it:
+//     node reader.mjs LAKE TAP STREAM [--from OFFSET | --version LABEL] [--older]
+// prints messages as they are stored, one a line. With --older it does so where the log is ahead of manifest.json, too.
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
+import path from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { gunzipSync } from 'node:zlib';
+
+const FEATURES = ['atomic', 'attached', 'erased', 'expired', 'segments'];
+
+export class NeedsError extends Error {} // of what this reader does not do
+const goneError = (key) => Object.assign(new Error(`${key} is listed, but there is no such object`), { gone: key });
+const sumOf = (bytes) => createHash('sha256').update(bytes).digest('hex');
+function check(holds, message) { if (!holds) throw new Error(message); }
+function unzip(bytes, key) {
+  try { return gunzipSync(bytes); } catch (error) { throw new Error(`${key}: ${error.message}`); }
+}
+
+// ---- 2.1 Path segments
+export function toSegment(name) {
+  const escape = (character) => {
+    const code = character.codePointAt(0);
+    const lone = code >= 0xd800 && code <= 0xdfff; // a surrogate
+    const bytes = Buffer.from(lone ? [0xe0 | code >> 12, 0x80 | code >> 6 & 0x3f, 0x80 | code & 0x3f] : character);
+    return bytes.toString('hex').toUpperCase().replace(/../g, '%$&');
+  };
+  const segment = name.replace(/[^A-Za-z0-9_.-]|^[_.-]/gu, escape);
+  return /^(catalogue|singerlake)\.json$/.test(segment) ? segment.replace('.', '%2E') : segment;
+}
+
+/** The name; null where this is not the segment of a name. */
+export function fromSegment(segment) {
+  const surrogate = (_, a, b) => String.fromCharCode(0xd000 | (parseInt(a, 16) & 0x3f) << 6 | parseInt(b, 16) & 0x3f);
+  try {
+    const name = decodeURIComponent(segment.replace(/%ED%([AB][0-9A-F])%([89AB][0-9A-F])/g, surrogate));
+    return toSegment(name) === segment ? name : null;
+  } catch { return null; }
+}
+
+// ---- Where a lake is: the bytes of a key from `start` on, or null where there is no such key
+const isWeb = (root) => /^https?:/i.test(root);
+const get = (root, key, start = 0) => (isWeb(root) ? getUrl : getFile)(root, key, start);
+async function getFile(root, key, start) {
+  try {
+    const file = await fs.promises.open(path.join(root, key));
+    return await buffer(file.createReadStream({ start }));
+  } catch (error) { if (error.code === 'ENOENT') return null; throw error; }
+}
+
+async function getUrl(root, key, start) {
+  const url = new URL(root); // its query stays, such as a token
+  url.pathname = url.pathname.replace(/\/?$/, '/') + key.split('/').map(encodeURIComponent).join('/');
+  const headers = { 'Accept-Encoding': 'identity', ...(start && { Range: `bytes=${start}-` }) };
+  const [response] = await once((url.protocol === 'https:' ? https : http).get(url, { headers }), 'response');
+  const { statusCode: status, headers: { 'content-range': range } } = response;
+  const bytes = await buffer(response);
+  if (status === 404 || status === 410) return null;
+  if (status === 200) return bytes.subarray(start); // all of it, from a server that knows no ranges
+  check(status === 206 && range?.startsWith(`bytes ${start}-`), `${key}: HTTP ${status}`);
+  return bytes;
+}
+
+// ---- The state: The rules, 4.1, 5, 5.3, 5.5
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+/** JSON. NaN and Infinity become null; with `integers` so do 7.0 and 7e0, which JSON.parse takes for 7. */
+function parse(bytes, integers = false) {
+  const stays = (token) => token[0] === '"' || /^-?\d+$/.test(token) || (!integers && /\d/.test(token));
+  return JSON.parse(bytes.toString().replace(TOKENS, (token) => (stays(token) ? token : 'null')));
+}
+
+const isText = (value) => typeof value === 'string';
+const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isSum = (value) => isText(value) && /^[0-9a-f]{64}$/.test(value);
+const maybe = (is) => (value) => value === undefined || is(value);
+const listOf = (is) => (value) => Array.isArray(value) && value.every(is);
+const mapOf = (is) => (value) => isObject(value) && Object.values(value).every(is);
+const isMember = (value) => listOf(isCount)(value) && value.length === 2;
+const isSchema = (value) => isObject(value) && 'schema' in value && isCount(value.first_offset);
+const isPath = (value) => isText(value) && value.split('/').every((name) => !['', '.', '..'].includes(name));
+const isName = (value) => isText(value) && /^[0-9]{20}-[0-9a-v]{16}$/.test(value);
+function isRow(row) {
+  const [message, property, source, sha256, bytes, type, copy] = Array.isArray(row) ? row : [];
+  const object = isSum(sha256) && isCount(bytes) && isText(type) && isCount(copy) && copy >= 1 && copy <= 999_999_999;
+  const none = sha256 === null && bytes === null && type === null && copy === 1;
+  return isCount(message) && isText(property) && (source === null || isText(source)) && (object || none);
+}
+const STATE = {
+  tap: isText, stream: isText, store: isText, next_offset: isCount, versions: mapOf(isText), schemas: mapOf(isSchema),
+  features: maybe(listOf(isText)), files: listOf(isObject), segments: maybe(listOf(isObject)),
+  transaction: (value) => isCount(value?.number),
+};
+const SEGMENT = { name: isName, sha256: isSum, offset: isCount, end: isCount };
+const FILE = {
+  path: isPath, version: isText, offset: isCount, messages: isCount, bytes: isCount, sha256: isSum,
+  members: listOf(isMember), attached: maybe(listOf(isRow)), erased: maybe(isCount),
+};
+const checkFields = (value, fields, what) => Object.entries(fields)
+  .forEach(([name, is]) => check(is(value[name]), `${what}: ${name} is missing or not valid`));
+
+/** Checks files, the first of which begins at `offset`; gives the offset behind the last. */
+function checkFiles(files, offset, features) {
+  for (const file of files) {
+    checkFields(file, FILE, `file ${file.path}`);
+    const { members } = file;
+    check(file.offset === offset, `${file.path} begins at ${file.offset} and not at ${offset}`);
+    check(members.reduce((sum, member) => sum + member[1], 0) === file.messages, `${file.path}: members do not add up`);
+    check(members.every(([at], i) => at < (members[i + 1]?.[0] ?? file.bytes)), `${file.path}: members are not valid`);
+    checkFeatures(features, { erased: file.erased, attached: file.attached?.length });
+    offset += file.messages;
+  }
+  return offset;
+}
+function checkFeatures(features, found) {
+  const more = Object.keys(found).filter((name) => found[name] && !features.includes(name));
+  check(!more.length, `there is something of the feature ${more}, and "features" does not name it`);
+}
+
+/** What manifest.json says, with `folder` and `floor`. */
+export async function load(root, tap, stream, older = false) {
+  const folder = `raw/${toSegment(tap)}/${toSegment(stream)}`;
+  const stored = await get(root, `${folder}/manifest.json`);
+  if (!stored) throw new NeedsError(`needs a log or rebuilding, which this reader does not do: no manifest of ${tap}, ${stream}`);
+  const state = parse(stored, true);
+  check(state?.format === 1, `format ${state?.format} is not known`);
+  checkFields(state, STATE, 'manifest.json');
+  const { files, features = [], segments = [], settled, prepared, retired } = state;
+  for (const name of features) check(FEATURES.includes(name), `the feature ${name} is not known`);
+  check(state.tap === tap && state.stream === stream, `manifest.json is of the stream ${state.stream} of ${state.tap}`);
+  const floor = (segments[0] ?? files[0])?.offset ?? state.next_offset;
+  const attached = retired?.some((entry) => entry.path.startsWith('_files/'));
+  checkFeatures(features, { attached, expired: floor, segments: state.segments, atomic: settled ?? prepared });
+  let offset = floor;
+  for (const segment of segments) {
+    checkFields(segment, SEGMENT, 'segment');
+    check(segment.offset === offset && segment.end > offset, `segment ${segment.name} does not begin at ${offset}`);
+    offset = segment.end;
+  }
+  check(checkFiles(files, offset, features) === state.next_offset, `the files do not end at ${state.next_offset}`);
+  if (!older) await checkLog(root, `${folder}/_log`, state);
+  return { ...state, schemas: parse(stored).schemas, folder, floor, features, segments };
+}
+
+/** 7.2: a log may be ahead of manifest.json. Over HTTP, without a listing, only its next record is looked for. */
+async function checkLog(root, log, { store, closed, prepared, transaction }) {
+  if (!['log', 'merge'].includes(store) || closed != null) return;
+  const next = `${String(transaction.number + 1).padStart(20, '0')}.json`;
+  const floor = await get(root, `${log}/floor.json`);
+  const names = isWeb(root) ? [] : await fs.promises.readdir(path.join(root, log)).catch(() => []);
+  const newer = names.some((name) => /^\d+\.json$/.test(name) && name >= next) || await get(root, `${log}/${next}`);
+  const current = !newer && prepared == null && !(floor && parse(floor).floor > transaction.number);
+  if (!current) throw new NeedsError('needs to follow a log, which this reader does not do: it is ahead of manifest.json');
+}
+
+/** The files with messages from an offset on. A segment is read when its turn comes. */
+async function* filesFrom(root, state, from) {
+  for (const segment of state.segments.filter(({ end }) => end > from)) {
+    const key = `${state.folder}/_segments/${segment.name}.json.gz`;
+    const stored = await get(root, key);
+    if (!stored) throw goneError(key);
+    const text = unzip(stored, key);
+    check(sumOf(text) === segment.sha256, `${key}: the checksum is not that of the manifest`);
+    const files = parse(text, true);
+    check(checkFiles(files, segment.offset, state.features) === segment.end, `${key} does not end at ${segment.end}`);
+    yield* files.filter((file) => file.offset + file.messages > from);
+  }
+  yield* state.files.filter((file) => file.offset + file.messages > from);
+}
+
+// ---- 4 Data files
+function isSchemaMessage(line) {
+  try { return line.includes('"SCHEMA"') && parse(line)?.type === 'SCHEMA'; } catch { return false; }
+}
+/** The lines of whole members, as Buffers and without SCHEMA messages. */
+function linesOf(text, key) {
+  const lines = [];
+  let at = 0;
+  for (let end; (end = text.indexOf('\n', at)) >= 0; at = end + 1) lines.push(text.subarray(at, end));
+  check(at === text.length, `${key}: the last line has no end`);
+  return lines.filter((line) => !isSchemaMessage(line));
+}
+
+/** The messages of a file from an offset on, { offset, line } each. */
+async function* messagesOf(root, state, file, from) {
+  const key = `${state.folder}/${file.path}`;
+  let { offset, members } = file;
+  if (from <= offset && members[0]?.[0] !== 0) members = [[0, 0], ...members]; // the SCHEMA message has its own member
+  for (; from > file.offset && offset + members[0][1] <= from; members = members.slice(1)) offset += members[0][1];
+  const start = members[0][0];
+  const stored = await get(root, key, start);
+  if (!stored) throw goneError(key);
+  check(start + stored.length === file.bytes, `${key} has ${start + stored.length} bytes and not ${file.bytes}`);
+  check(start || sumOf(stored) === file.sha256, `${key}: the checksum is not that of the manifest`);
+  for (const [i, [at, messages]] of members.entries()) {
+    const end = members[i + 1]?.[0] ?? file.bytes;
+    const lines = linesOf(unzip(stored.subarray(at - start, end - start), key), key);
+    check(lines.length === messages, `${key} has ${lines.length} messages from byte ${at} on and not ${messages}`);
+    for (const line of lines) {
+      if (offset >= from && !(file.erased && line.toString() === '{"type":"ERASED"}')) yield { offset, line };
+      offset += 1;
+    }
+  }
+}
+
+// ---- 7 Reading, step by step
+/** Messages, { offset, line } each, `line` a Buffer: from the floor, an offset, or a version's label on. */
+export async function* read(root, tap, stream, { from, version, older } = {}) {
+  let state = await load(root, tap, stream, older);
+  const hash = Object.keys(state.versions).find((key) => state.versions[key] === version);
+  check(version === undefined || hash, `there is no version ${version}`);
+  let next = from ?? state.schemas[hash]?.first_offset ?? 0;
+  for (let gone; ;) {
+    check(from === undefined || next >= state.floor, `the messages at ${next} expired: it begins at ${state.floor}`);
+    try {
+      for await (const file of filesFrom(root, state, next)) {
+        for await (const message of messagesOf(root, state, file, next)) {
+          next = message.offset + 1;
+          yield message;
+        }
+        next = file.offset + file.messages; // it may end in holes
+      }
+      return;
+    } catch (error) {
+      if (!error.gone || error.gone === gone) throw error;
+      gone = error.gone;
+    }
+    const { lineage } = state;
+    state = await load(root, tap, stream, older);
+    check(state.lineage === lineage, 'the stream was replaced by another one while it was read');
+  }
+}
+
+async function main() {
+  const [from, version, older] = [{ type: 'string' }, { type: 'string' }, { type: 'boolean' }];
+  const { values, positionals } = parseArgs({ options: { from, version, older }, allowPositionals: true });
+  check(positionals.length === 3, 'usage: node reader.mjs LAKE TAP STREAM [--from OFFSET | --version LABEL] [--older]');
+  check(/^\d+$/.test(values.from ?? 0), `${values.from} is not a valid offset`);
+  for await (const { line } of read(...positionals, { ...values, from: values.from && Number(values.from) })) {
+    if (!process.stdout.write(Buffer.concat([line, Buffer.from('\n')]))) await once(process.stdout, 'drain');
+  }
+}
+
+const isProgram = process.argv[1] && import.meta.url === pathToFileURL(fs.realpathSync(process.argv[1])).href;
+if (isProgram) main().catch((error) => { console.error(error.message); process.exitCode = 1; });

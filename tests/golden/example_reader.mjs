@@ -1,0 +1,22 @@
+// Answers questions of test_example_reader.py to examples/reader.mjs: one a line, each with one line.
+import { createInterface } from 'node:readline';
+import { NeedsError, fromSegment, load, read, toSegment } from '../../examples/reader.mjs';
+
+async function answer({ names, segments, state, root, tap, stream, ...options }) {
+  if (names) return { segments: names.map(toSegment), names: segments.map(fromSegment) };
+  const given = { messages: [], error: null, needs: false };
+  try {
+    if (state) given.state = await load(root, tap, stream);
+    for await (const { offset, line } of read(root, tap, stream, options)) {
+      given.messages.push([offset, line.toString('base64')]);
+    }
+  } catch (error) {
+    given.error = error.message;
+    given.needs = error instanceof NeedsError;
+  }
+  return given;
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(await answer(JSON.parse(line))));
+}

@@ -1,0 +1,500 @@
+"""The page "Reading" is enough: examples/reader.mjs, which was written from it alone, reads the suite."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import gzip
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from tests.golden.cases import EXPECTED, READABLE, REFUSED, SUITE
+from tests.golden.independent.names import segment
+
+DRIVER = Path(__file__).with_suffix("").with_name("example_reader.mjs")
+PROGRAM = Path(__file__).parents[2] / "examples" / "reader.mjs"
+LONGEST = 250
+"""Lines of the reader: people read it to write their own."""
+
+# What it does not do. All other cases it has to read, or to refuse for what is wrong with them.
+WITHOUT_MANIFEST = "needs a log or rebuilding, which this reader does not do"
+AHEAD = "needs to follow a log, which this reader does not do"
+
+
+def folder_of(case: str) -> Path:
+    expected = EXPECTED[case]
+    return SUITE / case / "lake" / "raw" / segment(expected["tap"]) / segment(expected["stream"])
+
+
+def manifest_of(case: str) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((folder_of(case) / "manifest.json").read_text())
+    return manifest
+
+
+def missing(case: str) -> str | None:
+    """What the reader lacks for this case, by what is on storage."""
+    if not (folder_of(case) / "manifest.json").exists():
+        return WITHOUT_MANIFEST
+    manifest, log = manifest_of(case), folder_of(case) / "_log"
+    if manifest["store"] not in ("log", "merge") or manifest.get("closed"):
+        return None
+    records = [int(path.stem) for path in log.glob("*.json") if path.stem.isdigit()]
+    floor = json.loads((log / "floor.json").read_text())["floor"] if (log / "floor.json").exists() else 0
+    behind = max([*records, floor]) > manifest["transaction"]["number"] or manifest.get("prepared") is not None
+    return AHEAD if behind else None
+
+
+MISSING = {case: missing(case) for case in EXPECTED}
+COMPLETE = [case for case in READABLE if MISSING[case] is None]
+WRONG = [case for case in REFUSED if MISSING[case] is None]
+WITHOUT_RANGES = ["erased-at-the-borders-of-members", "lockfile", "segments", "shapes"]
+"""Cases that are read from a server without ranges, too."""
+
+
+def changed(case: str, change: Callable[[dict[str, Any]], None]) -> bytes:
+    manifest = manifest_of(case)
+    change(manifest)
+    return json.dumps(manifest).encode()
+
+
+def lose_the_last_file(manifest: dict[str, Any]) -> None:
+    manifest["files"][-1]["path"] = "gone.singer.gz"
+
+
+def lose_the_last_segment(manifest: dict[str, Any]) -> None:
+    manifest["segments"][-1]["name"] = manifest["segments"][-1]["name"][:-16] + 16 * "0"
+
+
+def have_another_lineage(manifest: dict[str, Any]) -> None:
+    manifest["lineage"] = "another"
+
+
+def spelled(name: str, text: str) -> Callable[[dict[str, Any]], bytes]:
+    """A manifest with a field as text, for what ``json`` writes otherwise."""
+    return lambda manifest: json.dumps({**manifest, name: "HERE"}).replace('"HERE"', text).encode()
+
+
+def with_state(**fields: Any) -> Callable[[dict[str, Any]], bytes]:
+    return lambda manifest: json.dumps({**manifest, **fields}).encode()
+
+
+def with_file(**fields: Any) -> Callable[[dict[str, Any]], bytes]:
+    """The last file has these fields."""
+
+    def change(manifest: dict[str, Any]) -> bytes:
+        files = copy.deepcopy(manifest["files"])
+        files[-1] |= fields
+        return json.dumps({**manifest, "files": files}).encode()
+
+    return change
+
+
+def with_row(*row: object) -> Callable[[dict[str, Any]], bytes]:
+    """One row of attached files."""
+    return lambda manifest: with_file(attached=[list(row)])({**manifest, "features": ["attached"]})
+
+
+SUM = 64 * "a"
+REFUSALS: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
+    "an integer spelled as a float": (spelled("format", "1.0"), "format"),
+    "a float where an integer stands": (spelled("next_offset", "7.0"), "next_offset"),
+    "an exponent": (spelled("next_offset", "7e0"), "next_offset"),
+    "a field is null": (with_state(versions=None), "versions"),
+    "features are null": (with_state(features=None), "features"),
+    "a field of another kind": (with_file(bytes="1"), "bytes"),
+    "a checksum that is none": (with_file(sha256=SUM.upper()), "sha256"),
+    "a path that is absolute": (with_file(path="/x.singer.gz"), "path"),
+    "a path that leads up": (with_file(path="x/../../y"), "path"),
+    "a path with an empty name": (with_file(path="x//y"), "path"),
+    "a path with a dot": (with_file(path="./x"), "path"),
+    "members that are too few": (with_file(members=[]), "members"),
+    "the last file ends too early": (with_state(next_offset=8), "do not end at 8"),
+    "another tap": (with_state(tap="T"), "is of the stream s of T"),
+    "holes without the feature": (with_file(erased=1), "feature erased"),
+    "rows without the feature": (with_file(attached=[[0, "p", None, None, None, None, 1]]), "feature attached"),
+    "a floor without the feature": (lambda m: with_state(files=m["files"][1:])(m), "feature expired"),
+    "a run without the feature": (with_state(settled="x"), "feature atomic"),
+    "retired objects without the feature": (with_state(retired=[{"path": "_files/aa/x"}]), "feature attached"),
+    "a row without a message": (with_row(None, "p", None, None, None, None, 1), "attached"),
+    "a row with half of an object": (with_row(0, "p", None, SUM, None, None, 1), "attached"),
+    "a row with a copy 0": (with_row(0, "p", None, SUM, 1, "", 0), "attached"),
+    "a row with a copy of ten digits": (with_row(0, "p", None, SUM, 1, "", 10**9), "attached"),
+    "a row that is too short": (with_row(0, "p", None, SUM, 1, ""), "attached"),
+    "a row with a path for a checksum": (with_row(0, "p", None, "../x", 1, "", 1), "attached"),
+}
+"""Manifests that no case of the suite has, by what is wrong, each with words of the error."""
+
+
+@dataclass(frozen=True)
+class Get:
+    key: str
+    range: str | None
+    encoding: str | None
+    sent: int
+
+
+@dataclass
+class Server:
+    """The suite over HTTP, below a name of each question, by which it knows what was asked for which."""
+
+    url: str = ""
+    asked: dict[str, list[Get]] = field(default_factory=dict)
+    manifests: dict[str, list[bytes]] = field(default_factory=dict)
+    """What a question gets for its first manifests, before the one that is there."""
+    without_ranges: set[str] = field(default_factory=set)
+    failing: set[str] = field(default_factory=set)
+
+    def answer(self, target: str, asked: str | None) -> tuple[str, str, int, bytes, int]:
+        """Name of the question, key, status, body, and at which byte it begins."""
+        name, _, rest = target.lstrip("/").partition("/")
+        path = SUITE / unquote(rest)
+        key = str(path.relative_to(SUITE))
+        if name in self.failing:
+            return name, key, 503, b"", 0
+        if path.name == "manifest.json" and self.manifests.get(name):
+            return name, key, 200, self.manifests[name].pop(0), 0
+        if not path.is_file():
+            return name, key, 404, b"no such object", 0
+        if asked is None or name in self.without_ranges:
+            return name, key, 200, path.read_bytes(), 0
+        start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        return name, key, 206, path.read_bytes()[start:], start
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    served = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            asked = self.headers["Range"]
+            name, key, status, body, start = served.answer(self.path, asked)
+            served.asked.setdefault(name, []).append(Get(key, asked, self.headers["Accept-Encoding"], len(body)))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            if status == 206:
+                self.send_header("Content-Range", f"bytes {start}-{start + len(body) - 1}/{start + len(body)}")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        served.url = f"http://127.0.0.1:{running.server_port}"
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield served
+        running.shutdown()
+        thread.join()
+
+
+def offsets(case: str) -> list[int | None]:
+    """Where reads of a case begin: at the beginning, at each offset, and beyond the last."""
+    return [None, *range(len(EXPECTED[case]["messages"]) + 2)] if case in COMPLETE else [None, 0]
+
+
+NAMES = {
+    "public-flights": "public-flights",
+    "_a b/ü": "%5Fa%20b%2F%C3%BC",
+    "3)vD5#h": "3%29vD5%23h",
+    "catalogue.json": "catalogue%2Ejson",
+    "singerlake.json": "singerlake%2Ejson",
+    "-.": "%2D.",
+    "a-_.": "a-_.",
+    "\ud800x": "%ED%A0%80x",
+    "x\udfff": "x%ED%BF%BF",
+    "\U0001f600": "%F0%9F%98%80",
+}
+NO_SEGMENTS = ["_commits", "a b", "%41", "%2f", "catalogue.json", "%C3", "%ED%A0%BD%ED%B8%80", "%"]
+"""Folders that are not the segments of the names that they decode to."""
+
+
+@pytest.fixture(scope="module")
+def answers(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """All that the tests ask, by names; one process answers it."""
+    questions: dict[str, dict[str, Any]] = {
+        "names": {"names": list(NAMES), "segments": [*NAMES.values(), *NO_SEGMENTS]}
+    }
+
+    def ask(name: str, case: str, root: Path | None = None, **options: Any) -> None:
+        where = f"{server.url}/{name}/{case}/lake" if root is None else str(root)
+        about = {"root": where, "tap": EXPECTED[case]["tap"], "stream": EXPECTED[case]["stream"]}
+        questions[name] = about | {key: value for key, value in options.items() if value is not None}
+
+    for case in EXPECTED:
+        lake = SUITE / case / "lake"
+        ask(f"older-{case}", case, lake, older=True)
+        ask(f"state-{case}", case, lake, state=True)
+        for offset in offsets(case):
+            ask(f"folder-{case}-{offset}", case, lake, **{"from": offset})
+            ask(f"web-{case}-{offset}", case, **{"from": offset})
+            if case in WITHOUT_RANGES:
+                ask(f"whole-{case}-{offset}", case, **{"from": offset})
+                server.without_ranges.add(f"whole-{case}-{offset}")
+        for label in EXPECTED[case].get("versions", {}):
+            ask(f"version-{case}-{label}", case, lake, version=label)
+    ask("version-none", "lockfile", SUITE / "lockfile/lake", version="v99")
+    for number, (change, _) in enumerate(REFUSALS.values()):
+        root = tmp_path_factory.mktemp("refused")
+        shutil.copytree(SUITE / "lockfile/lake", root, dirs_exist_ok=True)
+        (root / "raw/t/s/manifest.json").write_bytes(change(manifest_of("lockfile")))
+        ask(f"refused-{number}", "lockfile", root)
+    for case, lose in (("lockfile", lose_the_last_file), ("segments", lose_the_last_segment)):
+        older, replaced = changed(case, lose), changed(case, have_another_lineage)
+        for name, manifests in (("joined", [older]), ("lost", [older, older]), ("replaced", [older, replaced])):
+            ask(f"{name}-{case}", case)
+            server.manifests[f"{name}-{case}"] = list(manifests)
+    ask("failing", "lockfile")
+    server.failing.add("failing")
+
+    asked = "".join(json.dumps(question) + "\n" for question in questions.values())
+    run = subprocess.run(["node", DRIVER], input=asked, stdout=subprocess.PIPE, text=True, check=True)
+    given = [json.loads(line) for line in run.stdout.splitlines()]
+    return dict(zip(questions, given, strict=True))
+
+
+def messages(answer: dict[str, Any]) -> list[tuple[int, str]]:
+    return [(offset, base64.b64decode(line).decode()) for offset, line in answer["messages"]]
+
+
+def expected_messages(case: str, offset: int | None) -> list[tuple[int, str]]:
+    every = enumerate(EXPECTED[case]["messages"])
+    return [(at, message) for at, message in every if at >= (offset or 0) and message is not None]
+
+
+def listed(case: str, offset: int = 0) -> tuple[list[str], list[dict[str, Any]]]:
+    """The segments, and the files that hold something from this offset on."""
+    manifest = manifest_of(case)
+    segments = [f"_segments/{each['name']}.json.gz" for each in manifest.get("segments", []) if each["end"] > offset]
+    files = [file for name in segments for file in json.loads(gzip.decompress((folder_of(case) / name).read_bytes()))]
+    return segments, [file for file in files + manifest["files"] if file["offset"] + file["messages"] > offset]
+
+
+def test_it_is_short_and_needs_no_package() -> None:
+    lines = PROGRAM.read_text().splitlines()
+    assert len(lines) <= LONGEST
+    imported = [line.rpartition(" ")[2] for line in lines if line.startswith("import ")]
+    assert imported
+    assert all(name.startswith("'node:") for name in imported)
+
+
+def test_what_it_does_not_do_is_these_kinds_alone(answers: dict[str, dict[str, Any]]) -> None:
+    said = {case: answers[f"folder-{case}-None"] for case in EXPECTED}
+    assert {case for case in said if said[case]["needs"]} == {case for case in MISSING if MISSING[case]}
+    assert {case for case in MISSING if MISSING[case] == WITHOUT_MANIFEST} >= {
+        case for case in EXPECTED if case.endswith(("-without-its-manifest", "-no-manifest"))
+    }
+    assert all(case.startswith(("log-", "merge-")) for case in MISSING if MISSING[case] == AHEAD)
+    for case, lacks in MISSING.items():
+        assert lacks is None or said[case]["error"].startswith(lacks), case
+        assert lacks is None or said[case]["messages"] == [], case
+
+
+@pytest.mark.parametrize(
+    ("where", "case"),
+    [(where, case) for where in ("folder", "web") for case in COMPLETE] + [("whole", case) for case in WITHOUT_RANGES],
+)
+def test_it_reads_from_every_offset(answers: dict[str, dict[str, Any]], where: str, case: str) -> None:
+    floor = EXPECTED[case].get("floor", 0)
+    for offset in offsets(case):
+        answer = answers[f"{where}-{case}-{offset}"]
+        if offset is not None and offset < floor:
+            assert f"it begins at {floor}" in answer["error"]
+            assert not answer["needs"]
+            assert answer["messages"] == []
+        else:
+            assert answer["error"] is None
+            assert messages(answer) == expected_messages(case, offset)
+
+
+@pytest.mark.parametrize("case", COMPLETE)
+def test_it_gives_the_state(answers: dict[str, dict[str, Any]], case: str) -> None:
+    state, expected = answers[f"state-{case}"]["state"], EXPECTED[case]
+    assert state["floor"] == expected.get("floor", 0)
+    assert state["features"] == expected.get("features", [])
+    assert state["lineage"] == expected["lineage"]
+    assert state["next_offset"] == len(expected["messages"])
+    firsts = {
+        label: {"hash": name, "first_offset": state["schemas"][name]["first_offset"]}
+        for name, label in state["versions"].items()
+    }
+    assert firsts == expected["versions"]
+
+
+@pytest.mark.parametrize("case", COMPLETE)
+def test_it_reads_from_every_version(answers: dict[str, dict[str, Any]], case: str) -> None:
+    for label, version in EXPECTED[case]["versions"].items():
+        answer = answers[f"version-{case}-{label}"]
+        assert answer["error"] is None
+        assert messages(answer) == expected_messages(case, version["first_offset"])
+
+
+def test_it_refuses_a_version_that_is_not_there(answers: dict[str, dict[str, Any]]) -> None:
+    assert answers["version-none"]["error"] == "there is no version v99"
+
+
+@pytest.mark.parametrize("where", ["folder", "web"])
+@pytest.mark.parametrize("case", WRONG)
+def test_it_ends_in_an_error(answers: dict[str, dict[str, Any]], case: str, where: str) -> None:
+    for offset in (None, 0):
+        answer = answers[f"{where}-{case}-{offset}"]
+        assert answer["error"]
+        assert not answer["needs"]
+        given = messages(answer)
+        assert given == list(enumerate(EXPECTED[case].get("messages", [])))[: len(given)]
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("newer-format", "format 99 is not known"),
+        ("older-format", "format 2 is not known"),
+        ("unknown-feature", "the feature unheard is not known"),
+        ("segments-and-an-unknown-feature", "the feature unheard is not known"),
+        ("manifest-of-another-stream", "manifest.json is of the stream S of t"),
+        ("attached-row-that-is-none", "attached is missing or not valid"),
+        ("file-with-a-flipped-bit", "checksum"),
+        ("file-cut-between-two-members", "bytes and not"),
+        ("file-that-is-gone", "is listed, but there is no such object"),
+        ("segment-that-is-gone", "is listed, but there is no such object"),
+        ("segment-with-another-checksum", "checksum"),
+    ],
+)
+def test_it_says_what_is_wrong(answers: dict[str, dict[str, Any]], case: str, words: str) -> None:
+    assert words in answers[f"folder-{case}-None"]["error"]
+    assert words in answers[f"web-{case}-None"]["error"]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSALS)), ids=list(REFUSALS))
+def test_it_refuses_a_manifest(answers: dict[str, dict[str, Any]], number: int) -> None:
+    _, words = list(REFUSALS.values())[number]
+    answer = answers[f"refused-{number}"]
+    assert words in answer["error"]
+    assert answer["messages"] == []
+
+
+@pytest.mark.parametrize("case", [case for case, lacks in MISSING.items() if lacks])
+def test_it_says_over_http_what_it_does_not_do(answers: dict[str, dict[str, Any]], case: str) -> None:
+    answer = answers[f"web-{case}-None"]
+    assert answer["error"].startswith(MISSING[case])
+    assert answer["needs"]
+    assert answer["messages"] == []
+
+
+@pytest.mark.parametrize("case", [case for case, lacks in MISSING.items() if lacks == AHEAD])
+def test_it_reads_an_older_state_where_the_log_is_ahead(answers: dict[str, dict[str, Any]], case: str) -> None:
+    answer = answers[f"older-{case}"]
+    assert answer["error"] is None
+    given = messages(answer)
+    assert [offset for offset, _ in given] == list(range(manifest_of(case)["next_offset"]))
+    expected = EXPECTED[case].get("messages", [])
+    assert all(expected[offset] in (None, message) for offset, message in given)
+
+
+@pytest.mark.parametrize("case", COMPLETE)
+def test_over_http_it_asks_for_what_it_needs_alone(
+    answers: dict[str, dict[str, Any]], server: Server, case: str
+) -> None:
+    folder = str(folder_of(case).relative_to(SUITE))
+    for offset in offsets(case):
+        if offset is not None and offset < EXPECTED[case].get("floor", 0):
+            continue
+        segments, files = listed(case, offset or 0)
+        wanted: list[tuple[str, str | None]] = [(f"{folder}/manifest.json", None)]
+        wanted += [(f"{folder}/{name}", None) for name in segments]
+        wanted += [(f"{folder}/{file['path']}", first_byte(file, offset or 0)) for file in files]
+        asked = [get for get in server.asked[f"web-{case}-{offset}"] if "/_log/" not in get.key]
+        assert sorted(wanted, key=str) == sorted([(get.key, get.range) for get in asked], key=str)
+        assert {get.encoding for get in asked} == {"identity"}
+
+
+def first_byte(file: dict[str, Any], offset: int) -> str | None:
+    """The header for a read of this file from an offset on: none where it is read whole."""
+    if offset <= file["offset"]:
+        return None
+    firsts = accumulate((messages for _, messages in file["members"]), initial=file["offset"])
+    start = [start for (start, _), first in zip(file["members"], firsts, strict=False) if first <= offset][-1]
+    return f"bytes={start}-" if start else None
+
+
+def test_a_late_offset_costs_a_range(answers: dict[str, dict[str, Any]], server: Server) -> None:
+    """The same by bytes: of a file with several members, the last message comes with the last of them."""
+    case, file = max(
+        ((case, listed(case)[1][-1]) for case in COMPLETE if listed(case)[1]), key=lambda pair: len(pair[1]["members"])
+    )
+    assert len(file["members"]) > 1
+    name = f"web-{case}-{file['offset'] + file['messages'] - 1}"
+    (got,) = [get for get in server.asked[name] if get.key.endswith(file["path"])]
+    assert got.sent == file["bytes"] - file["members"][-1][0] < file["bytes"]
+    assert answers[name]["error"] is None
+
+
+@pytest.mark.parametrize("case", ["lockfile", "segments"])
+def test_it_reads_on_where_a_listed_object_was_replaced(
+    answers: dict[str, dict[str, Any]], server: Server, case: str
+) -> None:
+    def manifests(name: str) -> int:
+        return sum(get.key.endswith("/manifest.json") for get in server.asked[name])
+
+    everything = expected_messages(case, 0)
+    joined = answers[f"joined-{case}"]
+    assert (joined["error"], messages(joined)) == (None, everything)
+    assert manifests(f"joined-{case}") == 2
+
+    for name, words in (("lost", "is listed, but there is no such object"), ("replaced", "was replaced by another")):
+        answer = answers[f"{name}-{case}"]
+        given = messages(answer)
+        assert words in answer["error"]
+        assert 0 < len(given) < len(everything)
+        assert given == everything[: len(given)]
+        assert manifests(f"{name}-{case}") == 2
+
+
+def test_a_server_that_fails_is_an_error(answers: dict[str, dict[str, Any]]) -> None:
+    assert answers["failing"]["error"] == "raw/t/s/manifest.json: HTTP 503"
+    assert not answers["failing"]["needs"]
+
+
+def test_it_makes_segments_of_names_and_names_of_segments(answers: dict[str, dict[str, Any]]) -> None:
+    assert answers["names"]["segments"] == list(NAMES.values())
+    assert answers["names"]["names"] == [*NAMES, *(None for _ in NO_SEGMENTS)]
+
+
+def test_as_a_program_it_prints_messages() -> None:
+    expected = EXPECTED["lines-of-every-kind"]
+    lake = SUITE / "lines-of-every-kind/lake"
+    every = [f"{message}\n".encode() for message in expected["messages"]]
+    command = ["node", PROGRAM, lake, expected["tap"], expected["stream"]]
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"".join(every)
+    late = subprocess.run([*command, "--from", "3"], stdout=subprocess.PIPE, check=True)
+    assert late.stdout == b"".join(every[3:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([str(SUITE / "unknown-feature/lake"), "t", "s"], "the feature unheard is not known"),
+        ([str(SUITE / "log-ahead-of-its-manifest/lake"), "t", "s"], AHEAD),
+        ([str(SUITE / "lockfile/lake"), "t", "s", "--from", "x"], "x is not a valid offset"),
+        ([str(SUITE / "lockfile/lake"), "t"], "usage: "),
+    ],
+)
+def test_as_a_program_it_fails(arguments: list[str], words: str) -> None:
+    run = subprocess.run(["node", PROGRAM, *arguments], capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith(words)
