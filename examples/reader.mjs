@@ -223,7 +223,6 @@ export async function* read(root, tap, stream, { from, version, older } = {}) {
           next = message.offset + 1;
           yield message;
         }
-        next = file.offset + file.messages; // it may end in holes
       }
       return;
     } catch (error) {

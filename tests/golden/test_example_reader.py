@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import gzip
+import hashlib
 import json
 import shutil
 import subprocess
@@ -118,6 +119,11 @@ REFUSALS: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
     "a path that leads up": (with_file(path="x/../../y"), "path"),
     "a path with an empty name": (with_file(path="x//y"), "path"),
     "a path with a dot": (with_file(path="./x"), "path"),
+    "members that are out of order": (with_file(members=[[9, 1], [8, 0]]), "members are not valid"),
+    "a member behind the end": (
+        lambda m: with_file(members=[[m["files"][-1]["bytes"], 1]])(m),
+        "members are not valid",
+    ),
     "members that are too few": (with_file(members=[]), "members"),
     "the last file ends too early": (with_state(next_offset=8), "do not end at 8"),
     "another tap": (with_state(tap="T"), "is of the stream s of T"),
@@ -134,6 +140,62 @@ REFUSALS: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
     "a row with a path for a checksum": (with_row(0, "p", None, "../x", 1, "", 1), "attached"),
 }
 """Manifests that no case of the suite has, by what is wrong, each with words of the error."""
+
+
+SCHEMA = b'{"type":"SCHEMA","stream":"s","schema":{"minimum":NaN,"maximum":-Infinity},"key_properties":[]}\n'
+RECORD = b'{"type":"RECORD","stream":"s","record":{"n":1}}\n'
+ODD_SCHEMA = b' {"\\u0074ype": 7, "\\u0074ype": "SCHEMA", "stream": "s"} \r\n'
+ODD_RECORDS = (
+    b'{"type":"RECORD","stream":"s","record":{"type":"SCHEMA","x":%s}}\n' % (3000 * b"[" + 3000 * b"]"),
+    b' {"type":"RECORD","stream":"s","record":{"type":"SCHEMA","x":-Infinity}}\t\r\n',
+    b'{"type":"RECORD","stream":"s","record":{"x":"\r\xc2\x85\xe2\x80\xa8"}}\n',
+    b'["SCHEMA"]\n',
+    b'{"type":"ERASED"}\n',
+)
+DATA: dict[str, tuple[list[tuple[bytes, int]], list[bytes] | str]] = {
+    "a schema that shares its member": ([(SCHEMA + RECORD, 1)], [RECORD]),
+    "a schema again": ([(SCHEMA, 0), (SCHEMA + RECORD, 1), (ODD_SCHEMA + RECORD + SCHEMA, 1)], [RECORD, RECORD]),
+    "empty members": (
+        [(b"", 0), (SCHEMA, 0), (b"", 0), (RECORD, 1), (b"", 0), (RECORD, 1), (b"", 0)],
+        [RECORD, RECORD],
+    ),
+    "odd lines": ([(SCHEMA, 0), (b"".join(ODD_RECORDS), 5)], [*ODD_RECORDS]),
+    "no end of the last line": ([(SCHEMA, 0), (RECORD[:-1], 1)], "the last line has no end"),
+    "fewer messages": ([(SCHEMA, 0), (RECORD, 2)], "has 1 messages from byte"),
+    "more messages": ([(SCHEMA, 0), (RECORD + RECORD, 1)], "has 2 messages from byte"),
+}
+"""Data files that no case of the suite has: the text of each member, and how many messages the manifest says it has."""
+
+
+def write_data(folder: Path, members: list[tuple[bytes, int]]) -> None:
+    """A stream of one data file."""
+    manifest = manifest_of("lockfile")
+    stored = [gzip.compress(text) for text, _ in members]
+    starts = accumulate((len(each) for each in stored), initial=0)
+    data = b"".join(stored)
+    file = manifest["files"][0] | {
+        "path": "x.singer.gz",
+        "messages": sum(count for _, count in members),
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "members": [[start, count] for start, (_, count) in zip(starts, members, strict=False) if count],
+    }
+    schemas = {name: each | {"schema": {"minimum": float("nan")}} for name, each in manifest["schemas"].items()}
+    folder.mkdir(parents=True)
+    (folder / "x.singer.gz").write_bytes(data)
+    (folder / "manifest.json").write_text(
+        json.dumps(manifest | {"files": [file], "next_offset": file["messages"], "schemas": schemas})
+    )
+
+
+def shorten_the_first_segment(folder: Path) -> None:
+    """It ends before the offset that the manifest says, and has the checksum of the manifest."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    path = folder / "_segments" / f"{manifest['segments'][0]['name']}.json.gz"
+    text = json.dumps(json.loads(gzip.decompress(path.read_bytes()))[:-1]).encode()
+    path.write_bytes(gzip.compress(text))
+    manifest["segments"][0]["sha256"] = hashlib.sha256(text).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
 @dataclass(frozen=True)
@@ -254,6 +316,22 @@ def answers(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         shutil.copytree(SUITE / "lockfile/lake", root, dirs_exist_ok=True)
         (root / "raw/t/s/manifest.json").write_bytes(change(manifest_of("lockfile")))
         ask(f"refused-{number}", "lockfile", root)
+    for name, (members, _) in DATA.items():
+        root = tmp_path_factory.mktemp("data") / "lake"
+        write_data(root / "raw/t/s", members)
+        ask(f"data-{name}", "lockfile", root)
+    for case, name, fields in (
+        ("log", "prepared", {"prepared": {}, "features": ["atomic"]}),
+        ("log-ahead-of-its-manifest", "closed", {"closed": "postgres"}),
+    ):
+        root = tmp_path_factory.mktemp(name)
+        shutil.copytree(SUITE / case / "lake", root, dirs_exist_ok=True)
+        (root / "raw/t/s/manifest.json").write_bytes(with_state(**fields)(manifest_of(case)))
+        ask(name, case, root)
+    shortened = tmp_path_factory.mktemp("shortened")
+    shutil.copytree(SUITE / "segments/lake", shortened, dirs_exist_ok=True)
+    shorten_the_first_segment(shortened / "raw/t/s")
+    ask("shortened", "segments", shortened)
     for case, lose in (("lockfile", lose_the_last_file), ("segments", lose_the_last_segment)):
         older, replaced = changed(case, lose), changed(case, have_another_lineage)
         for name, manifests in (("joined", [older]), ("lost", [older, older]), ("replaced", [older, replaced])):
@@ -368,11 +446,11 @@ def test_it_ends_in_an_error(answers: dict[str, dict[str, Any]], case: str, wher
         ("segments-and-an-unknown-feature", "the feature unheard is not known"),
         ("manifest-of-another-stream", "manifest.json is of the stream S of t"),
         ("attached-row-that-is-none", "attached is missing or not valid"),
-        ("file-with-a-flipped-bit", "checksum"),
+        ("file-with-a-flipped-bit", ".singer.gz: the checksum is not that of the manifest"),
         ("file-cut-between-two-members", "bytes and not"),
         ("file-that-is-gone", "is listed, but there is no such object"),
         ("segment-that-is-gone", "is listed, but there is no such object"),
-        ("segment-with-another-checksum", "checksum"),
+        ("segment-with-another-checksum", ".json.gz: the checksum is not that of the manifest"),
     ],
 )
 def test_it_says_what_is_wrong(answers: dict[str, dict[str, Any]], case: str, words: str) -> None:
@@ -386,6 +464,32 @@ def test_it_refuses_a_manifest(answers: dict[str, dict[str, Any]], number: int) 
     answer = answers[f"refused-{number}"]
     assert words in answer["error"]
     assert answer["messages"] == []
+
+
+@pytest.mark.parametrize("name", list(DATA))
+def test_it_takes_a_data_file_apart(answers: dict[str, dict[str, Any]], name: str) -> None:
+    answer, (_, expected) = answers[f"data-{name}"], DATA[name]
+    if isinstance(expected, str):
+        assert expected in answer["error"]
+        assert answer["messages"] == []
+    else:
+        assert answer["error"] is None
+        assert [base64.b64decode(line) + b"\n" for _, line in answer["messages"]] == expected
+
+
+def test_it_refuses_a_segment_that_ends_elsewhere(answers: dict[str, dict[str, Any]]) -> None:
+    assert ".json.gz does not end at" in answers["shortened"]["error"]
+    assert answers["shortened"]["messages"] == []
+
+
+def test_a_run_that_is_prepared_needs_the_log(answers: dict[str, dict[str, Any]]) -> None:
+    assert answers["prepared"]["needs"]
+    assert answers["prepared"]["error"].startswith(AHEAD)
+
+
+def test_a_closed_manifest_is_the_end_of_its_log(answers: dict[str, dict[str, Any]]) -> None:
+    assert answers["closed"] == answers["older-log-ahead-of-its-manifest"]
+    assert len(answers["closed"]["messages"]) == 2
 
 
 @pytest.mark.parametrize("case", [case for case, lacks in MISSING.items() if lacks])
