@@ -112,6 +112,7 @@ function checkFiles(files, offset, features) {
     check(file.offset === offset, `${file.path} begins at ${file.offset} and not at ${offset}`);
     check(members.reduce((sum, member) => sum + member[1], 0) === file.messages, `${file.path}: members do not add up`);
     check(members.every(([at], i) => at < (members[i + 1]?.[0] ?? file.bytes)), `${file.path}: members are not valid`);
+    check(!file.attached?.some(([message]) => message >= file.messages), `${file.path}: attached is beyond its messages`);
     checkFeatures(features, { erased: file.erased, attached: file.attached?.length });
     offset += file.messages;
   }

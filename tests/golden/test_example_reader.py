@@ -133,6 +133,7 @@ REFUSALS: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
     "a run without the feature": (with_state(settled="x"), "feature atomic"),
     "retired objects without the feature": (with_state(retired=[{"path": "_files/aa/x"}]), "feature attached"),
     "a row without a message": (with_row(None, "p", None, None, None, None, 1), "attached"),
+    "a row of a message that is not in the file": (with_row(99, "p", None, None, None, None, 1), "attached is beyond"),
     "a row with half of an object": (with_row(0, "p", None, SUM, None, None, 1), "attached"),
     "a row with a copy 0": (with_row(0, "p", None, SUM, 1, "", 0), "attached"),
     "a row with a copy of ten digits": (with_row(0, "p", None, SUM, 1, "", 10**9), "attached"),
