@@ -116,11 +116,11 @@ class Decisions:
         with suppress(SingerlakeError):
             self._storage.put(layout.shown_commit_key(self.tap, name), b"")
 
-    def await_or_abort(self, name: str, *, writer: str, clock: Clock) -> Decision:
+    def await_or_abort(self, name: str, *, writer: str, clock: Clock, patience: float = PATIENCE) -> Decision:
         """Wait for the decision about a run that is in the way; where none comes, decide against it. ``writer`` is who
         decides then. Raises as ``decide``."""
         began, backoff = clock.monotonic(), Backoff(clock, first=_FIRST_LOOK, longest=_LONGEST_LOOK)
-        while (decision := self.get(name)) is None and clock.monotonic() - began < PATIENCE:
+        while (decision := self.get(name)) is None and clock.monotonic() - began < patience:
             backoff.wait()
         return decision or self.decide(aborted(name, at=clock.now(), writer=writer, run=None))
 
