@@ -17,7 +17,7 @@ import pytest
 from singerlake import errors
 from singerlake.adapters import open_storage
 from singerlake.clock import random_id
-from singerlake.storage.cloud import read_stream
+from singerlake.storage.cloud import storage as cloud_storage
 from singerlake.storage.drivers.gcs.driver import GcsDriver
 from singerlake.storage.drivers.gcs.upload import LEAST as LEAST_JOINED
 from singerlake.storage.drivers.s3.upload import LEAST as LEAST_PART
@@ -165,7 +165,7 @@ def test_a_stream_goes_on_at_the_byte_where_a_restart_cut_it(
     cloud: Cloud, storage: Storage, door: Door, monkeypatch: pytest.MonkeyPatch, asked: int
 ) -> None:
     monkeypatch.setattr("smart_open.s3.time", SimpleNamespace(sleep=cloud.clock.sleep))
-    monkeypatch.setattr(read_stream, "AT_ONCE", 1 << 20)
+    monkeypatch.setattr(cloud_storage, "RANGE_BYTES", 1 << 20)
     long = cloud.large * 4
     storage.put("long", long)
     with storage.open("long", 100) as stream:
