@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.stores.postgres.test_store import *
-from tests.stores.postgres.test_tables import *
+from tests.stores.postgres.test_store import *  # noqa: F403
+from tests.stores.postgres.test_tables import *  # noqa: F403
 from tests.stores.segments.sizes import few_files_make_segments  # noqa: F401

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.stores.attached.test_stores import *
+from tests.stores.attached.test_stores import *  # noqa: F403
 from tests.stores.segments.sizes import few_files_make_segments  # noqa: F401
 
 pytestmark = pytest.mark.in_turn("place")

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 from tests.stores.segments.sizes import few_files_make_segments  # noqa: F401
-from tests.stores.test_lost_replies import *
+from tests.stores.test_lost_replies import *  # noqa: F403

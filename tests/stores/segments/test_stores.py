@@ -5,6 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.stores.segments.sizes import few_files_make_segments  # noqa: F401
-from tests.stores.test_stores import *
+from tests.stores.test_stores import *  # noqa: F403
 
 pytestmark = pytest.mark.in_turn("place")

@@ -7,8 +7,8 @@ import pytest
 
 from singerlake.format.state.files.cut import Sizes
 from singerlake.stores.segments import objects, stored
-from tests.upkeep.migrate.test_crashes import *
-from tests.upkeep.migrate.test_migrate import *
+from tests.upkeep.migrate.test_crashes import *  # noqa: F403
+from tests.upkeep.migrate.test_migrate import *  # noqa: F403
 
 pytestmark = [pytest.mark.crossed("source", "target"), pytest.mark.thorough]
 
