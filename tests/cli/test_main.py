@@ -27,9 +27,10 @@ def test_the_lake_may_come_from_the_environment(run: Run, lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("lake_root", ["", "s3://", "r2://bucket/x"])
-def test_a_root_that_names_no_storage_is_a_usage_error(run: Run, lake_root: str) -> None:
-    result = run("ls", lake_root)
-    assert (result.exit_code, result.stdout) == (2, "")
+def test_a_root_that_names_no_storage_is_a_usage_error(run: Run, lake: Lake, lake_root: str) -> None:
+    for words in (("ls",), ("gc", lake.storage.url, "--batches")):
+        result = run(*words, lake_root)
+        assert (result.exit_code, result.stdout) == (2, "")
 
 
 def test_an_unreadable_folder_is_named(run: Run, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
