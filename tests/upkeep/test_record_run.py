@@ -14,14 +14,9 @@ from singerlake.upkeep.file_count import Tally
 from singerlake.upkeep.record_run import record_run
 from singerlake.upkeep.reports.census import take_census
 from singerlake.upkeep.reports.runs import last_signs, track
-from tests.stores.stores import KINDS, Place, make_place
+from tests.stores.stores import Place
 
 START = "2026-03-01T00:00:00.000000Z"
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def note(place: Place, kind: str = "vacuum") -> None:
