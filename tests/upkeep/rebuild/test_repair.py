@@ -73,6 +73,13 @@ def settled(shelf: Shelf) -> Shelf:
     return shelf
 
 
+def test_a_state_that_is_right_is_left_alone(settled: Shelf) -> None:
+    before = settled.storage.get(MANIFEST)
+    plan = repair(settled)
+    assert (plan.needed, bool(plan.difference), plan.findings) == (False, False, ())
+    assert settled.storage.get(MANIFEST) == before
+
+
 def test_what_is_not_listed_is_reported_and_added_only_on_request(settled: Shelf) -> None:
     before = stored(settled)
     settled.original(0, schema=OTHER)
