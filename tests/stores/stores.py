@@ -97,12 +97,17 @@ class Place:
             base = outcome
         return base
 
-    def state(self, stream: str = "s") -> Manifest:
-        """What a writer or reader that comes now sees."""
+    def loaded(self, stream: str = "s") -> Loaded:
+        """What a writer that comes now begins with."""
         loaded = self.store(stream).load()
         assert loaded is not None
-        check_log(loaded.manifest)
-        return loaded.manifest
+        return loaded
+
+    def state(self, stream: str = "s") -> Manifest:
+        """What a writer or reader that comes now sees."""
+        manifest = self.loaded(stream).manifest
+        check_log(manifest)
+        return manifest
 
     def listed(self, stream: str = "s") -> list[str]:
         return [file.id for file in self.state(stream).files]

@@ -18,17 +18,11 @@ from singerlake.format.state.transactions import Close
 from singerlake.singer_file import Spool, compress_member
 from singerlake.stores.writer import StreamWriter, Upload
 from tests.fakes import START
-from tests.stores.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place, make_place
-from tests.stores.writing.confirming import on_confirm
+from tests.stores.stores import IN_A_DATABASE, ON_THE_LAKE, Place, make_place
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 VERSION = schema_hash(SCHEMA)
 KEY = layout.manifest_key("t", "s")
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 @pytest.fixture(params=IN_A_DATABASE)
@@ -206,8 +200,7 @@ def test_a_stream_that_is_closed_and_went_nowhere_yet_stops_the_writer(place: Pl
     own = writer(place)
     own.open()
     successor = "log" if place.kind != "log" else "lockfile"
-    loaded = place.store().load()
-    assert loaded is not None
+    loaded = place.loaded()
     place.committed(loaded, Close(successor=successor))
     for attempt in (own, writer(place)):
         with pytest.raises(StreamClosedError, match=f"{successor}.*store migrate"):

@@ -29,14 +29,9 @@ from singerlake.format.state.transactions import (
 from singerlake.stores.commit import commit_once, commit_transaction
 from singerlake.stores.port import Loaded, Outdated, Pending
 from tests.format.state.test_fold import add, check_log, new_file, with_holes
-from tests.stores.stores import KINDS, Place, make_place
+from tests.stores.stores import Place
 
 KEY = layout.manifest_key("t", "s")
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def run(status: str = "running", **changes: object) -> Run:

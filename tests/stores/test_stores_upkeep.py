@@ -17,14 +17,9 @@ from singerlake.format.state.transactions import EraseFiles, Rebase, ReplaceFile
 from singerlake.stores.port import Loaded
 from singerlake.stores.segments.stored import read_manifest
 from tests.format.state.test_fold import add, new_file, with_holes
-from tests.stores.stores import KINDS, Place, make_place
+from tests.stores.stores import Place
 
 KEY = layout.manifest_key("t", "s")
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def test_a_birth_is_published_for_readers(place: Place) -> None:

@@ -128,27 +128,6 @@ def test_a_failing_table_and_a_lake_that_does_not_answer_are_said_and_end_nothin
     assert second == "failed (storage_unavailable): no answer; run again; trying again in 20 seconds"
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--every", "2s"], "--every is for --follow"),
-        (["--follow", "--every", "0s"], "--every is 1s at least"),
-        (["--follow", "--full-refresh"], "--follow goes with neither --full-refresh nor --dry-run"),
-        (["--follow", "--dry-run"], "--follow goes with neither --full-refresh nor --dry-run"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(run: Run, lake: Lake, root: Path, options: list[str], said: str) -> None:
-    result = run("project", "run", root, "--all", *options)
-    assert result.exit_code == 2
-    assert said in result.stderr
-
-
-def test_a_name_that_is_not_declared_ends_it_at_once(run: Run, lake: Lake, root: Path) -> None:
-    result = run("project", "run", root, "user", "--all", "--follow")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "no table 'user' is declared; did you mean 'users'?" in result.stderr
-
-
 class Dead:
     """An engine that answers once, as a Spark whose Java ends."""
 

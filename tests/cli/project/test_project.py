@@ -62,14 +62,6 @@ def rows(lake: Lake, table: str) -> list[dict[str, Any]]:
     return found
 
 
-def statuses(text: str) -> dict[str, str]:
-    return {each["table"]: each["status"] for each in json.loads(text)["tables"]}
-
-
-def everything(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
 def test_rescued_values_are_told_by_property_and_kind_and_never_shown(run: Run, root: Path) -> None:
     """A column that is always null does not look like one bad row."""
     lake = Lake.open(str(root))
@@ -92,33 +84,6 @@ def test_rescued_values_are_told_by_property_and_kind_and_never_shown(run: Run, 
     assert misfits["name"] == {"rows": 1, "first": "a number", "declared": True}
     assert list(misfits) == ["born", "age", "address.zip", "address.door", "extra", "name", "x\n"]
     assert "31337" not in report
-
-
-def test_all_makes_a_table_of_every_stream_without_a_file(run: Run, shop: Lake, root: Path) -> None:
-    result = run("project", "run", root, "--all")
-    assert result.exit_code == 0, result.output
-    told = [line.partition(";")[0] for line in result.stdout.splitlines()]
-    assert told == [
-        "empty: skipped: its stream has no messages",
-        "events: 5 records read: 5 new",
-        "users: 10 records read: 4 new",
-    ]
-    assert rows(shop, "users") == [{"id": 0, "age": 8}, {"id": 1, "age": 9}, {"id": 2, "age": 6}, {"id": 3, "age": 7}]
-    assert len(rows(shop, "events")) == 5
-    assert shop.tables() == ["events", "users"]
-
-
-def test_a_second_run_reads_what_is_new_and_a_third_nothing(run: Run, shop: Lake, root: Path) -> None:
-    run("project", "run", root, "--all")
-    build_stream(shop, "t", "users", SCHEMA, [user(1, age=50), user(9)], key_properties=("id",))
-    result = run("project", "run", root, "users", "--all", "--json")
-    (made,) = json.loads(result.stdout)["tables"]
-    assert (made["status"], made["plan"]["from"], made["plan"]["to"], made["rows"]) == ("made", 10, 12, 5)
-    assert (made["run"]["records"], made["run"]["inserted"], made["run"]["updated"]) == (2, 1, 1)
-    before = everything(root)
-    result = run("project", "run", root, "--all")
-    assert (result.exit_code, "users: nothing new" in result.stdout) == (0, True)
-    assert everything(root) == before
 
 
 def test_a_file_declares_tables(run: Run, shop: Lake, folder: Path) -> None:
@@ -166,18 +131,6 @@ def test_rows_that_a_check_warns_of_are_told_with_their_offsets(run: Run, shop: 
     assert "  check age < 9: 1 row, as at offset 9\n" in result.stdout
     assert [row["age"] for row in rows(shop, "people")] == [8, 5, 6, 7]
     assert "3 rows failed" in run("project", "ls").stdout
-
-
-@pytest.mark.parametrize("command", [("plan",), ("run", "--dry-run")])
-def test_a_plan_says_what_is_new_and_writes_nothing(run: Run, shop: Lake, root: Path, command: tuple[str, ...]) -> None:
-    before = everything(root)
-    result = run("project", *command, root, "--all")
-    assert result.exit_code == 0
-    assert "users: 10 messages of t.users (" in result.stdout
-    assert everything(root) == before
-    told = run("project", *command, root, "--all", "--json").stdout
-    assert statuses(told) == {"empty": "no_messages", "events": "planned", "users": "planned"}
-    assert json.loads(told)["dry_run"] is True
 
 
 def test_a_lake_without_a_stream_is_no_error(run: Run, root: Path, folder: Path) -> None:
@@ -231,112 +184,6 @@ def test_the_lake_may_come_from_the_environment(run: Run, shop: Lake, folder: Pa
     assert (refused.exit_code, "no lake is named" in refused.stderr) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("run", "poeple"), "no table 'poeple' is declared; did you mean 'people'?"),
-        (("plan", "zzz"), "no table 'zzz' is declared; it has: people, visits"),
-        (("plan", "--all", "lake", "userz"), "no table 'userz' is declared; did you mean 'users'?"),
-        (("verify", "userz"), "no table 'userz' in this lake"),
-        (("plan", "--all", "--file", "x", "lake"), "leave --file out"),
-        (("drop",), "name each table that is to go"),
-        (("run", "--master", "local", "--remote", "sc://x"), "exclude each other"),
-        (("run", "--engine", "threads", "--master", "local"), "--master is for --engine spark"),
-        (("plan", "--file", "gone.yml"), "the file of tables is not there"),
-        (("plan", "--all", "elsewhere"), "nothing here is a lake"),
-    ],
-)
-def test_what_cannot_be_meant_is_a_usage_error(
-    run: Run, shop: Lake, folder: Path, words: tuple[str, ...], message: str
-) -> None:
-    declare(folder, "  people: {from: t.users}\n  visits: {from: t.events}\n")
-    result = run("project", *words)
-    assert (result.exit_code, message in result.stderr) == (2, True), result.output
-
-
-def test_ls_says_how_tables_stand(run: Run, shop: Lake, folder: Path, root: Path) -> None:
-    run("project", "run", root, "events", "--all")
-    declare(folder, "  people: {from: t.users, checks: {age: '> -1'}}\n  later: {from: t.empty}\n")
-    run("project", "run", "people")
-    build_stream(shop, "t", "users", SCHEMA, [user(1)] * 3, key_properties=("id",))
-    result = run("project", "ls")
-    assert result.exit_code == 0
-    cells = {line.split("  ")[0].strip(): line.split() for line in result.stdout.splitlines()}
-    assert cells["people"][:5] == ["people", "t.users", "latest", "4", "1"]
-    assert cells["people"][7] == "3"
-    assert cells["people"][-2:] == ["1", "held"]
-    assert cells["later"] == ["later", "t.empty", "not", "made", "yet", "0"]
-    assert cells["events *"][:4] == ["events", "*", "t.events", "append"]
-    told = json.loads(run("project", "ls", "--json").stdout)["tables"]
-    assert [(each["table"], each["declared"], each["rows"], each["behind"]) for each in told] == [
-        ("people", True, 4, 3),
-        ("later", True, None, 0),
-        ("events", False, 5, 0),
-    ]
-    assert [each["table"] for each in json.loads(run("project", "ls", "events", "--json").stdout)["tables"]] == [
-        "events"
-    ]
-
-
-def test_ls_says_what_cannot_be_read(run: Run, shop: Lake, folder: Path, root: Path) -> None:
-    declare(folder, "  people: {from: t.users}\n  lost: {from: t.nowhere}\n")
-    run("project", "run", "people")
-    (root / "published/people/_table.json").write_text("{")
-    result = run("project", "ls")
-    assert result.exit_code == 1
-    assert "! not the state of a table" in result.stdout
-    assert "! table 'lost': no stream of this lake is 't.nowhere'" in result.stdout
-
-
-def test_verify_finds_what_is_damaged(run: Run, shop: Lake, root: Path) -> None:
-    run("project", "run", root, "--all")
-    sound = run("project", "verify", root, "--all", "--deep")
-    assert (sound.exit_code, sound.stdout.startswith("sound: 2 tables, 2 files, 9 rows")) == (0, True), sound.output
-    (file,) = (root / "published/users").rglob("*.parquet")
-    file.write_bytes(file.read_bytes()[:-1] + b"x")
-    result = run("project", "verify", root, "--all")
-    assert result.exit_code == 1
-    assert f"users: {file.relative_to(root)}: " in result.stdout
-    (found,) = json.loads(run("project", "verify", root, "users", "--all", "--json").stdout)["findings"]
-    assert (found["table"], found["key"]) == ("users", str(file.relative_to(root)))
-    assert run("project", "verify", root, "events", "--all").exit_code == 0
-
-
-def test_drop_shows_what_goes_and_deletes_when_asked(run: Run, shop: Lake, root: Path) -> None:
-    run("project", "run", root, "--all")
-    before = everything(root)
-    result = run("project", "drop", root, "users", "--all")
-    assert (result.exit_code, result.stdout.startswith("users: would be dropped: 4 rows, 1 file")) == (0, True)
-    assert everything(root) == before
-    told = json.loads(run("project", "drop", root, "users", "--all", "--delete", "--json").stdout)
-    (gone,) = told["tables"]
-    assert everything(root) == {
-        path: body for path, body in before.items() if path not in (*gone["keys"], "published/users/_table.json")
-    }
-    assert shop.tables() == ["events"]
-    assert run("project", "run", root, "--all").exit_code == 0
-    assert len(rows(shop, "users")) == 4
-
-
-def test_gc_deletes_what_a_table_replaced_after_a_grace_time(run: Run, shop: Lake, root: Path) -> None:
-    run("project", "run", root, "--all")
-    run("project", "run", root, "users", "--all", "--full-refresh")
-    assert len(list((root / "published/users").rglob("*.parquet"))) == 2
-    waiting = run("project", "gc", root, "users", "--all")
-    assert (waiting.exit_code, waiting.stdout) == (0, "users: nothing to delete; 1 file waiting\n")
-    # The grace time begins when a collector first sees the file.
-    first = run("project", "gc", root, "users", "--all", "--grace", "0s", "--delete")
-    assert (first.exit_code, first.stdout) == (0, "users: nothing to delete; 1 file waiting\n")
-    shown = run("project", "gc", root, "users", "--all", "--grace", "0s")
-    assert "users: 1 file (" in shown.stdout
-    assert "would be deleted" in shown.stdout
-    assert len(list((root / "published/users").rglob("*.parquet"))) == 2
-    told = json.loads(run("project", "gc", root, "--all", "--grace", "0s", "--delete", "--json").stdout)
-    assert [(each["table"], len(each["keys"])) for each in told["tables"]] == [("events", 0), ("users", 1)]
-    assert len(list((root / "published/users").rglob("*.parquet"))) == 1
-    assert len(rows(shop, "users")) == 4
-
-
 def test_without_pyarrow_it_says_what_to_install(
     run: Run, shop: Lake, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,17 +219,6 @@ def test_neither_a_plan_nor_a_run_of_little_or_nothing_imports_pyspark(shop: Lak
         done = refusing(*words)
         assert (done.returncode, said in done.stdout) == (0, True), done.stderr
     assert "imports pyspark" in refusing("run", "--engine", "spark", "--full-refresh").stderr
-
-
-def test_names_cannot_break_out_of_a_line(run: Run, root: Path) -> None:
-    lake = Lake.open(str(root))
-    name = "a\x1b[31m\n../x"
-    build_stream(lake, "t", name, SCHEMA, [user(1)], key_properties=("id",))
-    for words in (("plan",), ("run",), ("ls",), ("verify",), ("gc", "--delete"), ("drop", name)):
-        result = run("project", words[0], root, *words[1:], "--all")
-        assert result.exit_code == 0, result.output
-        assert "\x1b" not in result.output
-    assert (lake.tables(), (root / "x").exists()) == ([name], False)
 
 
 def test_a_full_disk_stops_the_table_that_meets_it_alone(

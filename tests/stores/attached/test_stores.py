@@ -28,14 +28,9 @@ from tests.format.state.test_attach_files import NAMES, A, B, attach, attached, 
 from tests.format.state.test_attach_sequences import Run
 from tests.format.state.test_fold import add, new_file
 from tests.stores.postgres.place import PostgresPlace, consistent
-from tests.stores.stores import KINDS, Place, make_place
+from tests.stores.stores import Place
 
 KEY = layout.manifest_key("t", "s")
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def begun(place: Place) -> Loaded:
@@ -127,8 +122,7 @@ def test_a_collector_that_looked_at_an_earlier_retirement_changes_nothing(place:
     place.committed(gone, CollectFiles(shown=("a", A), **late))
     state = place.state()
     assert [(file.id, file.shown is not None) for file in state.retired] == [("a", True), ("d", False), (A, False)]
-    newest = place.store().load()
-    assert newest is not None
+    newest = place.loaded()
     own = {"since": {A: state.retired_by_id[A].since}}
     place.committed(newest, CollectFiles(shown=(A,), **own))
     place.committed(newest, CollectFiles(deleted=("a", A), **late))

@@ -57,11 +57,6 @@ class Elsewhere:
         return touching(self.load(segment), start, stop)
 
 
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
-
-
 def filled(place: Place) -> Loaded:
     return place.committed(place.born(), add(*(new_file(f"f{each}") for each in range(MANY))))
 
@@ -198,8 +193,7 @@ def test_one_that_is_killed_anywhere_is_there_whole_or_not_at_all(kind: str) -> 
 
 
 def goes_on(place: Place, change: Change) -> None:
-    loaded = place.store().load()
-    assert loaded is not None
+    loaded = place.loaded()
     assert place.committed(loaded, change).manifest.files[-1].id == "more"
 
 

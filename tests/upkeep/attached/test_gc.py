@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-from datetime import timedelta
-
 import msgspec
 import pytest
 
 from singerlake.errors import StorageUnavailableError
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.transactions import CollectFiles, Rebase
-from singerlake.upkeep.drop import drop_stream
 from singerlake.upkeep.gc.apply import collect_now
 from tests.storage.memory import MemoryStorage, Step
-from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place
+from tests.stores.stores import ON_THE_LAKE, Place
 from tests.upkeep.attached.photos import THREE, add, begun, check, digest, key, retired, stored
 from tests.upkeep.attached.test_erase import again
 from tests.upkeep.erase.erasing import erase
 from tests.upkeep.gc.test_stores import collect, days, dump, orphan
-from tests.upkeep.migrate.moving import at
 from tests.upkeep.vacuum.test_stores import PREFIX
 
 pytestmark = pytest.mark.in_turn("place")
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def upload(place: Place, name: str) -> None:
@@ -81,8 +71,7 @@ def test_a_state_that_was_put_back_keeps_what_is_newer_than_it(place: Place) -> 
     before = begun(place)
     days(place, 1)
     add(place, [["e"]])
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     place.committed(base, Rebase(manifest=msgspec.structs.replace(before, lineage="restored")))
     days(place, 30)
     done = collect(place, orphans=True)
@@ -109,8 +98,7 @@ def test_a_photo_older_than_the_lineage_is_an_orphan_where_no_data_file_is_left_
     upload(place, "f")
     left = orphan(place)
     days(place, 1)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     created = "2026-01-02T00:00:00Z"
     place.committed(base, Rebase(manifest=msgspec.structs.replace(before, lineage="new", created=created)))
     days(place, 8)
@@ -121,15 +109,6 @@ def test_a_photo_older_than_the_lineage_is_an_orphan_where_no_data_file_is_left_
     done = collect(place, orphans=True)
     assert (done.retired_attached.files, done.plan.left.files) == (1, 0)
     assert retired(place) == {"f": "retired"}
-
-
-def test_the_bytes_of_what_waits_are_told(place: Place) -> None:
-    begun(place)
-    erase(place, 1)
-    done = collect(place)
-    assert (done.plan.waiting.files, done.plan.waiting_attached.files, done.plan.waiting_attached.bytes) == (2, 1, 1)
-    (file,) = [gone for gone in place.state().retired if gone.id != digest("b")]
-    assert collect(place, only={file.id}).plan.waiting_attached.files == 0
 
 
 def test_what_is_listed_again_between_two_steps_is_kept(place: Place) -> None:
@@ -287,63 +266,9 @@ def test_a_writer_that_comes_after_the_agreement_is_refused_and_stores_another_c
 
 def test_the_last_step_is_no_step_of_what_is_listed(place: Place) -> None:
     begun(place)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     after = place.committed(base, CollectFiles(shown=(digest("a"),), deleted=(digest("a"),)))
     assert after.manifest.retired == []
     done = collect_now(place.context(), {digest("a"), digest("b")})
     assert (done.deleted.files, stored(place)) == (0, ["a", "b", "c", "d"])
     assert not isinstance(place.commit(after, CollectFiles(forgotten=(digest("a"),))), Conflict)
-
-
-@pytest.mark.crossed("kind", "other")
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-@pytest.mark.parametrize("other", ["add", "again", "erase", "drop", "collect"])
-def test_whoever_comes_at_any_step_of_a_collection_no_listed_photo_is_missing(kind: str, other: str) -> None:
-    for number in itertools.count():
-        place = Place(kind)
-        begun(place)
-        upload(place, "f")
-        erase(place, 1)
-        add(place, [["e"]])
-        days(place, 8)
-        collect(place, orphans=True)
-        collect(place)
-        days(place, 8)
-        refused: list[Exception] = []
-
-        def once_more(place: Place = place, refused: list[Exception] = refused) -> None:
-            try:
-                again(place, "b")
-                again(place, "f")
-            except Exception as error:
-                refused.append(error)
-
-        acts = {
-            "add": lambda place=place: add(place, [["b"], ["f"]]),
-            "again": once_more,
-            "erase": lambda place=place: erase(place, 3),
-            "drop": lambda place=place: drop_stream(place.context(), dry_run=False),
-            "collect": lambda place=place: collect(place, orphans=True),
-        }
-        met = at(place, number, acts[other])
-        collect(place, orphans=True)
-        place.storage.hook = lambda _: None
-        if not met:
-            break
-        photos = [*THREE, ["e"]]
-        if other == "add":
-            photos += [["b"], ["f"]]
-        if other == "again":
-            photos += [["b"], ["f"]][: len(place.state().files) - 4]
-        if other == "drop":
-            assert place.state().files == []
-        else:
-            check(place, photos, *((1, 3) if other == "erase" else (1,)))
-        for _ in range(3):
-            collect(place, grace=timedelta(0))
-        if other == "drop":
-            assert stored(place) == []
-        else:
-            check(place, photos, *((1, 3) if other == "erase" else (1,)))
-    assert number > 5

@@ -15,8 +15,9 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import CollectFiles, Rebase, RetireFiles
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.scan import scan
-from tests.stores.stores import KINDS, Place, make_place
+from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.scan.scan import scan
+from tests.stores.stores import Place
 from tests.upkeep.attached.photos import (
     THREE,
     Photos,
@@ -31,16 +32,10 @@ from tests.upkeep.attached.photos import (
     verified,
 )
 from tests.upkeep.erase.erasing import erase
-from tests.upkeep.expire.expiring import expire
 from tests.upkeep.gc.test_stores import collect, days
 from tests.upkeep.vacuum.test_stores import PREFIX, vacuum
 
 pytestmark = pytest.mark.in_turn("place")
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def repair(place: Place, **wish: bool) -> Repair:
@@ -54,15 +49,6 @@ def lose(place: Place) -> None:
             place.storage.delete(entry.key)
 
 
-def test_a_state_made_anew_has_the_rows_of_the_files(place: Place) -> None:
-    before = begun(place)
-    repair(place, discard=True)
-    after = place.state()
-    assert after.lineage != before.lineage
-    assert [file.attached for file in after.files] == [file.attached for file in before.files]
-    check(place, THREE)
-
-
 @pytest.mark.parametrize("kind", ["lockfile", "log", "merge"])
 def test_a_lost_state_is_made_again_from_files_alone(kind: str) -> None:
     place = Place(kind)
@@ -74,15 +60,6 @@ def test_a_lost_state_is_made_again_from_files_alone(kind: str) -> None:
     assert told(place.opened().stream("t", "s").snapshot()) == expected([*THREE, ["e"]], 1)
     repair(place)
     check(place, [*THREE, ["e"]], 1)
-
-
-def test_after_a_vacuum_and_an_erasure_nothing_erased_comes_back(place: Place) -> None:
-    begun(place)
-    erase(place, 1)
-    vacuum(place)
-    erase(place, 3)
-    repair(place, discard=True)
-    check(place, THREE, 1, 3)
 
 
 def test_what_was_erased_is_collected_after_a_rebuild_too(place: Place) -> None:
@@ -117,26 +94,12 @@ def test_what_was_erased_is_collected_after_a_state_was_lost(kind: str, damaged:
     assert retired(place) == ({} if damaged else {"b": "retired"})
 
 
-def test_what_expired_comes_back_with_its_photos_until_it_is_collected(place: Place) -> None:
-    begun(place)
-    expire(place, 4)
-    repair(place, discard=True)
-    check(place, THREE)
-    assert retired(place) == {}
-    expire(place, 4)
-    for _ in range(2):
-        collect(place)
-        days(place, 8)
-    repair(place, discard=True)
-    # Offsets begin anew.
-    check(place, THREE[4:])
-
-
 def test_rows_that_a_state_lost_come_back_and_their_objects_are_retired_no_more(place: Place) -> None:
     before = begun(place)
-    base = place.store().load()
-    assert base is not None
-    bare = msgspec.structs.replace(before, files=[msgspec.structs.replace(file, attached=()) for file in before.files])
+    base = place.loaded()
+    bare = msgspec.structs.replace(
+        before, files=[msgspec.structs.replace(file, attached=()) for file in before.files], format=1
+    )
     base = place.committed(base, Rebase(manifest=bare))
     place.committed(base, RetireFiles(files=((digest("a"), f"_files/{digest('a')[:2]}/{digest('a')}"),)))
     assert retired(place) == {"a": "retired"}
@@ -149,8 +112,7 @@ def test_rows_that_a_state_lost_come_back_and_their_objects_are_retired_no_more(
 
 def test_rows_that_a_state_lost_stay_lost_once_their_object_is_being_deleted(place: Place) -> None:
     before = begun(place)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     bare = msgspec.structs.replace(before, files=[msgspec.structs.replace(file, attached=()) for file in before.files])
     base = place.committed(base, Rebase(manifest=bare))
     path = f"_files/{digest('a')[:2]}/{digest('a')}"
@@ -169,8 +131,7 @@ def test_a_file_that_was_never_committed_is_adopted_with_its_photos(place: Place
     begun(place)
     photos: list[Photos] = [*THREE, ["e"], []]
     add(place, photos[6:])
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     files = base.manifest.files
     whole = msgspec.structs.replace(base.manifest, files=files[:3], next_offset=6, lineage="restored")
     place.committed(base, Rebase(manifest=whole))
@@ -184,8 +145,7 @@ def test_what_has_a_photo_that_is_being_deleted_is_not_adopted_and_all_else_is(p
     begun(place)
     photos: list[Photos] = [*THREE, ["b"], [], ["e"], []]
     add(place, photos[6:])
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     files = base.manifest.files
     whole = msgspec.structs.replace(base.manifest, files=files[:3], next_offset=6, lineage="restored")
     place.committed(base, Rebase(manifest=whole))

@@ -14,7 +14,7 @@ from singerlake.format.state.transactions import Rebase
 from singerlake.upkeep.checks import AttachedTask, attached_objects
 from singerlake.upkeep.verify import Sample, open_journal
 from tests.storage.memory import Step
-from tests.stores.stores import KINDS, Place, make_place
+from tests.stores.stores import Place
 from tests.upkeep.attached.photos import add, begun, digest, key, verified
 from tests.upkeep.erase.erasing import erase
 from tests.upkeep.vacuum.test_stores import PREFIX, vacuum
@@ -22,13 +22,8 @@ from tests.upkeep.vacuum.test_stores import PREFIX, vacuum
 pytestmark = pytest.mark.in_turn("place")
 
 
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
-
-
-def found(place: Place, **options: Any) -> dict[tuple[str, str], str]:
-    return {(each.kind, each.key): each.message for each in verified(place, **options).findings}
+def found(place: Place, options: VerifyOptions | None = None) -> dict[tuple[str, str], str]:
+    return {(each.kind, each.key): each.message for each in verified(place, options).findings}
 
 
 def test_a_sound_stream_counts_each_object_once(place: Place) -> None:
@@ -56,18 +51,9 @@ def test_a_photo_that_is_gone_or_has_other_bytes_is_found(place: Place) -> None:
     }
 
 
-def test_a_photo_that_nothing_lists_is_found_and_a_retired_one_is_none(place: Place) -> None:
-    begun(place)
-    place.storage.put(key("h"), b"h")
-    place.storage.put(key("a", 2), b"a")
-    erase(place, 1)
-    assert set(found(place)) == {("unlisted", key("h")), ("unlisted", key("a", 2))}
-
-
 def test_rows_that_are_not_the_file_s_are_found(place: Place) -> None:
     before = begun(place)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     wrong = [msgspec.structs.replace(file, attached=file.attached[:1]) for file in before.files]
     place.committed(base, Rebase(manifest=msgspec.structs.replace(before, files=wrong)))
     messages = [message for (kind, _), message in found(place).items() if kind == "differs"]
@@ -158,8 +144,7 @@ def test_a_photo_that_a_collector_deletes_meanwhile_is_not_missing(place: Place)
 
 def test_a_source_that_is_no_unicode_stops_no_journal(place: Place, tmp_path: Path) -> None:
     before = begun(place, [["a"]])
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     (file,) = before.files
     odd = msgspec.structs.replace(file.attached[0], source="\ud800")
     wrong = [msgspec.structs.replace(file, attached=(odd,))]

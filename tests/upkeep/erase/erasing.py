@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from singerlake.upkeep.erase.erase import Erased, erase_messages
 from singerlake.upkeep.verify import verify_stream
 from singerlake.work.engine import Threads
 from tests.stores.stores import Place, make_place
-from tests.upkeep.migrate.moving import at
 from tests.upkeep.vacuum.test_stores import PREFIX, messages
 
 WHO = "ada@here"
@@ -127,17 +125,3 @@ def erase_alone(place: Place, *numbers: int) -> Erased:
 def data_files(place: Place) -> set[str]:
     paths = {entry.key.removeprefix(PREFIX) for entry in place.storage.list(PREFIX)}
     return {path for path in paths if path.endswith(layout.SUFFIX)}
-
-
-def at_every_step(begin: Callable[[], Place], act: Callable[[Place], object], after: Callable[[Place], None]) -> int:
-    """Erase message 1 from a new stream for each step that this takes, with ``act`` at that step; how many there
-    are."""
-    for number in itertools.count():
-        place = begin()
-        met = at(place, number, lambda place=place: act(place))  # type: ignore[misc]
-        erase_alone(place, 1)
-        place.storage.hook = lambda _: None
-        if not met:
-            return number
-        after(place)
-    raise AssertionError

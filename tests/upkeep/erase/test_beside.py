@@ -131,8 +131,7 @@ def test_a_file_that_was_retired_before_it_was_committed_is_written_anew(place: 
         known = {file.path for file in place.state().files}
         orphans = tuple((layout.file_id_in(path) or "", path) for path in data_files(place) - known)
         assert orphans
-        loaded = place.store().load()
-        assert loaded is not None
+        loaded = place.loaded()
         place.committed(loaded, RetireFiles(files=orphans))
 
     once(place, "upload", sweep, done=True)
@@ -160,57 +159,6 @@ def test_where_storage_honours_no_conditions_the_stream_s_lock_is_held(kind: str
 
 
 # Writers
-
-
-@pytest.mark.in_turn("kind")
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-def test_a_writer_that_commits_at_any_step_loses_nothing_but_what_is_meant(kind: str, tmp_path: Path) -> None:
-    kept = gone = 0
-    for number in itertools.count():
-        place = Place(kind)
-        begun(place, 2)
-        text = messages(place)
-        writer = writer_of(place)
-        writer.open()
-        # A file of one record, which is meant, too.
-        upload = a_file(place, tmp_path)
-        met = at(place, number, lambda: writer.publish(upload.spool, upload.file, upload.schema))  # noqa: B023
-        done = erase_alone(place, 1)
-        place.storage.hook = lambda _: None
-        if not met:
-            break
-        found = messages(place)
-        assert found[:8] == with_holes(text, 1), number
-        assert len(found) == 9
-        assert done.records == sum(file.erased for file in place.state().files), number
-        assert is_sound(place)
-        kept, gone = kept + (found[8] != HOLE[:-1]), gone + (found[8] == HOLE[:-1])
-        writer.finish()
-        erase(place, 1)
-        assert messages(place)[8] == HOLE[:-1], number
-    # It comes too late for the erasure, or in time.
-    assert kept
-    assert gone
-
-
-@pytest.mark.in_turn("kind")
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-def test_an_erasure_at_any_step_of_a_writer_hinders_it_nowhere(kind: str, tmp_path: Path) -> None:
-    for number in itertools.count():
-        place = Place(kind)
-        begun(place, 2)
-        text = messages(place)
-        writer = writer_of(place)
-        writer.open()
-        upload = a_file(place, tmp_path)
-        met = at(place, number, lambda place=place: erase(place, 2))
-        writer.publish(upload.spool, upload.file, upload.schema)
-        place.storage.hook = lambda _: None
-        if not met:
-            break
-        assert upload.file.id in place.state().by_id, number
-        assert messages(place)[:8] == with_holes(text, 2), number
-        assert is_sound(place), number
 
 
 @pytest.mark.in_turn("kind")

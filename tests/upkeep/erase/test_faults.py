@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from singerlake.errors import (
-    SingerlakeError,
     StorageFullError,
     StorageUnavailableError,
     TooManyConflictsError,
-    UnknownOutcomeError,
 )
 from singerlake.format import layout
-from singerlake.upkeep.erase import erase as erasing
-from singerlake.upkeep.gc.apply import collect_now
+from singerlake.upkeep.erase import erase_stream
 from tests.storage.memory import Step
 from tests.stores.stores import ON_THE_LAKE, Place
-from tests.upkeep.erase.erasing import check, erase, erase_alone, holders, read, with_holes
+from tests.upkeep.erase.erasing import check, erase, erase_alone, holders
 from tests.upkeep.gc.test_stores import collect, days, dump
-from tests.upkeep.migrate.moving import Killed, kill_at
 from tests.upkeep.vacuum.test_stores import add, begun, messages, once, vacuum
 
 pytestmark = pytest.mark.in_turn("kind")
@@ -38,70 +32,6 @@ def joined(kind: str) -> tuple[Place, list[bytes]]:
     vacuum(place)
     add(place, 2)
     return place, messages(place)
-
-
-def is_between(place: Place, text: list[bytes]) -> bool:
-    """Whether a reader sees every message in its place, some of those that are meant perhaps gone."""
-    seen = messages(place)
-    left = [offset for offset in (1, 6, 9) if seen[offset] == text[offset]]
-    gone = [offset for offset in (1, 6, 9) if offset not in left]
-    return seen == with_holes(text, *gone) and [at for at, _ in read(place.opened())] == [
-        offset for offset in range(len(text)) if offset not in gone
-    ]
-
-
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-def test_an_erasure_that_was_killed_at_any_step_is_ended_by_the_next(kind: str) -> None:
-    for number in itertools.count():
-        place, text = joined(kind)
-        kill_at(place, number)
-        try:
-            erase_alone(place, 1, 6, 9)
-        except Killed:
-            place.storage.hook = lambda _: None
-        else:
-            place.storage.hook = lambda _: None
-            break
-        assert is_between(place, text), number
-        place.clock.sleep(1000)
-        erase(place, 1, 6, 9)
-        check(place, text, 1, 6, 9)
-        # What was made and not listed holds none of the records.
-        known = {file.path for file in place.state().retired}
-        assert set(holders(place, 1, 6, 9)) <= known, number
-    assert number > 20
-
-
-@pytest.mark.crossed("kind", "operation", "finished")
-@pytest.mark.parametrize("finished", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("operation", ["put", "get", "list", "upload", "open", "beginning"])
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-def test_a_request_without_answer_leaves_every_message_where_it_is(kind: str, operation: str, finished: bool) -> None:
-    met = 0
-    for number in itertools.count():
-        place, text = joined(kind)
-        left, failed = itertools.count(), list[Step]()
-
-        def hook(step: Step, left: Any = left, failed: list[Step] = failed, number: int = number) -> None:
-            if (step.operation, step.done) == (operation, finished) and next(left) == number:
-                failed.append(step)
-                if operation == "put":
-                    raise UnknownOutcomeError("no answer", key=step.key)
-                raise StorageUnavailableError("no answer", key=step.key)
-
-        place.storage.hook = hook
-        try:
-            erase_alone(place, 1, 6, 9)
-        except SingerlakeError:
-            place.storage.hook = lambda _: None
-            assert is_between(place, text), number
-            erase(place, 1, 6, 9)
-        place.storage.hook = lambda _: None
-        check(place, text, 1, 6, 9)
-        if not failed:
-            break
-        met += 1
-    assert met or (kind, operation) == ("log", "get")
 
 
 @pytest.mark.parametrize("kind", ON_THE_LAKE)
@@ -199,24 +129,3 @@ def test_an_erasure_that_always_comes_second_gives_up(kind: str, monkeypatch: py
     assert messages(place)[9] == text[9]
     erase(place, 9)
     assert messages(place)[9] != text[9]
-
-
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-def test_deleting_at_once_can_be_killed_at_any_step_and_is_taken_up(kind: str) -> None:
-    for number in itertools.count():
-        place, text = joined(kind)
-        done = erase(place, 1, 9)
-        kill_at(place, number)
-        try:
-            collect_now(place.context(), frozenset(trace.id for trace in done.left if trace.id))
-        except Killed:
-            place.storage.hook = lambda _: None
-        else:
-            place.storage.hook = lambda _: None
-            break
-        place.clock.sleep(1000)
-        left = erase(place, 1, 9).left
-        collect_now(place.context(), frozenset(trace.id for trace in left if trace.id))
-        assert holders(place, 1, 9) == [], number
-        check(place, text, 1, 9)
-    assert number > 5

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.errors import LostStateError, StreamClosedError
+from singerlake.errors import StreamClosedError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.features import features_of
 from singerlake.format.state.transactions import Close
-from singerlake.upkeep.erase.erase import Erased
-from singerlake.upkeep.gc.apply import collect_now
-from tests.lakes import activate_version_line, build_stream, record_line
+from tests.lakes import build_stream, record_line
 from tests.stores.stores import KINDS, Place
-from tests.upkeep.erase.erasing import WHO, check, erase, holders, place_of, provenance, read, who_of
-from tests.upkeep.gc.test_stores import collect, days, dump, is_there, orphan
-from tests.upkeep.shelf import OTHER, SCHEMA
+from tests.upkeep.erase.erasing import WHO, check, erase, place_of, provenance, read, who_of
+from tests.upkeep.gc.test_stores import collect, days, dump
+from tests.upkeep.shelf import SCHEMA
 from tests.upkeep.vacuum.test_stores import PREFIX, add, begun, is_sound, messages, vacuum
 
 pytestmark = pytest.mark.in_turn("place")
@@ -47,97 +45,6 @@ def test_erased_records_are_gone_and_every_other_message_keeps_its_offset_and_it
         old, new = before.files[at], after.files[at]
         assert (new.first, new.last, new.version, new.offset) == (old.first, old.last, old.version, old.offset)
     assert place.lake.stream("t", "s").snapshot() == after
-
-
-def test_the_files_that_held_them_are_named_until_they_are_collected(place: Place) -> None:
-    before = begun(place)
-    done = erase(place, 1)
-    assert [(trace.key, trace.records, trace.id) for trace in done.left] == [
-        (PREFIX + before.files[0].path, 1, before.files[0].id)
-    ]
-    assert holders(place, 1) == [before.files[0].path]
-    text = messages(place)
-    for _ in range(3):
-        collect(place)
-        days(place, 8)
-    assert holders(place, 1) == []
-    assert not place.state().retired
-    assert messages(place) == text
-    again = erase(place, 1)
-    assert (again.records, again.left) == (0, ())
-
-
-def test_they_can_be_deleted_at_once(place: Place) -> None:
-    before = begun(place)
-    text = messages(place)
-    vacuum(place)
-    add(place, 1)
-    done = erase(place, 1)
-    deleted = collect_now(place.context(), frozenset(trace.id for trace in done.left if trace.id))
-    assert deleted.findings == ()
-    # The file that was joined, and the original in it.
-    assert deleted.deleted.files == 2
-    assert holders(place, 1) == []
-    # What held none of them takes its time.
-    assert [is_there(place, file) for file in before.files] == [False, True, True, True, True]
-    check(place, [*text, *messages(place)[20:]], 1)
-
-
-def test_a_dry_run_changes_nothing_and_says_the_same(place: Place) -> None:
-    begun(place)
-    vacuum(place)
-    add(place, 2)
-    before, objects = place.state(), dump(place)
-    told = erase(place, 1, 9, 25, dry_run=True)
-    assert (place.state(), dump(place)) == (before, objects)
-    made = erase(place, 1, 9, 25)
-    assert (told.records, told.traces, told.entries) == (made.records, made.traces, made.entries)
-    assert (told.looked.files, made.looked.files) == (3, 3)
-
-
-def test_what_was_erased_is_not_erased_again(place: Place) -> None:
-    begun(place)
-    erase(place, 1)
-    before = place.state()
-    again = erase(place, 1)
-    assert (again.records, again.traces, again.entries) == (0, (), frozenset())
-    assert place.state() == before
-
-
-def test_values_that_no_record_holds_are_told(place: Place) -> None:
-    begun(place)
-    done = erase(place, 99, 5, 98)
-    assert (done.records, done.entries) == (1, frozenset({1}))
-
-
-def test_only_records_are_erased(place: Place) -> None:
-    place.born()
-    version = activate_version_line("s", 5)
-    lines = [record_line("s", {"n": 0}), version, record_line("s", {"n": 2}), version, record_line("s", {"n": 4})]
-    build_stream(place.lake, "t", "s", SCHEMA, lines, file_size=5, member_size=2)
-    erase(place, 0, 2, 4)
-    check(place, lines, 0, 2, 4)
-    (file,) = place.state().files
-    assert (file.messages, file.records, file.erased) == (5, 0, 3)
-    assert read(place.lake) == [(1, version), (3, version)]
-
-
-def test_a_file_of_holes_alone_stays_a_file(place: Place) -> None:
-    begun(place, 2)
-    text = messages(place)
-    erase(place, *range(4))
-    check(place, text, *range(4))
-    assert [(file.messages, file.records, file.erased) for file in place.state().files] == [(4, 0, 4), (4, 4, 0)]
-
-
-def test_every_version_is_looked_into(place: Place) -> None:
-    begun(place, 1)
-    add(place, 1, OTHER)
-    add(place, 1)
-    text = messages(place)
-    erase(place, 1, 5, 9)
-    check(place, text, 1, 5, 9)
-    assert list(place.state().versions.values()) == ["v1", "v2"]
 
 
 # What files say of it
@@ -253,52 +160,14 @@ def test_bookmarks_in_files_between_lead_on_too(place: Place) -> None:
 # What is not to be erased from
 
 
-def test_a_stream_without_state_and_files_is_nothing_to_erase_from(place: Place) -> None:
-    assert erase(place, 1) == Erased()
-    assert place.store().load() is None
-
-
-def test_a_stream_without_files_stays_one(place: Place) -> None:
-    before = place.born().manifest
-    assert erase(place, 1) == Erased()
-    assert (place.state().files, features_of(place.state())) == (before.files, ())
-
-
-def test_a_stream_that_lost_its_state_is_refused(place: Place) -> None:
-    orphan(place)
-    with pytest.raises(LostStateError, match="data files and no state; run 'singerlake rebuild' first"):
-        erase(place, 1)
-
-
 def test_a_stream_on_its_way_to_another_store_is_refused(place: Place) -> None:
     begun(place)
-    loaded = place.store().load()
-    assert loaded is not None
+    loaded = place.loaded()
     place.committed(loaded, Close(successor="log" if place.kind != "log" else "lockfile"))
     before, objects = place.state(), dump(place)
     with pytest.raises(StreamClosedError):
         erase(place, 1)
     assert (place.state(), dump(place)) == (before, objects)
-
-
-def test_what_lies_beside_is_looked_into_and_left(place: Place) -> None:
-    before = begun(place, 2)
-    copy = PREFIX + before.files[0].path.replace(before.files[0].id, "c" * 16)
-    stored = place.storage.get(PREFIX + before.files[0].path)
-    assert stored is not None
-    place.storage.put(copy, stored.body)
-    place.storage.put(PREFIX + "note.txt", stored.body)
-    key = orphan(place)
-    place.storage.put(key.replace("a00", "b00"), b"no gzip")
-    done = erase(place, 1)
-    assert {(trace.key, trace.id) for trace in done.left} == {
-        (copy, None),
-        (PREFIX + before.files[0].path, before.files[0].id),
-    }
-    assert [(finding.kind, finding.key, finding.problem) for finding in done.findings] == [
-        ("broken", key.replace("a00", "b00"), False)
-    ]
-    assert place.storage.get(copy) is not None
 
 
 # Damage

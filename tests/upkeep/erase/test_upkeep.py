@@ -8,23 +8,18 @@ import pytest
 
 from singerlake.errors import ForeignManifestError, LostBookmarkError, StreamClosedError
 from singerlake.format.state.bookmark import Bookmark
-from singerlake.format.state.features import features_of
-from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
-from tests.stores.stores import KINDS, ON_THE_LAKE, Place
+from tests.stores.stores import KINDS, Place
 from tests.upkeep.erase.erasing import (
-    at_every_step,
     check,
-    data_files,
     erase,
     erase_alone,
-    holders,
     place_of,
     read,
 )
 from tests.upkeep.gc.test_stores import collect, days, is_there
 from tests.upkeep.migrate.moving import LAKE_PAIRS, PAIRS, at, content, lives_in, migrate, newest
-from tests.upkeep.test_drop_stream import drop, is_empty
-from tests.upkeep.vacuum.test_stores import PREFIX, add, begun, is_sound, messages, vacuum
+from tests.upkeep.test_drop_stream import drop
+from tests.upkeep.vacuum.test_stores import PREFIX, add, begun, messages, vacuum
 
 pytestmark = pytest.mark.in_turn("place")
 
@@ -35,30 +30,6 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 # Collection
-
-
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-@pytest.mark.in_turn("kind")
-def test_a_collector_at_any_step_does_no_harm(kind: str) -> None:
-    def begin() -> Place:
-        place = Place(kind)
-        begun(place, 3)
-        vacuum(place)
-        collect(place)
-        days(place, 8)
-        return place
-
-    text = messages(begin())
-
-    def after(place: Place) -> None:
-        check(place, text, 1)
-        for _ in range(4):
-            days(place, 8)
-            collect(place, orphans=True)
-        assert holders(place, 1) == []
-        check(place, text, 1)
-
-    assert at_every_step(begin, lambda place: collect(place, orphans=True), after) > 5
 
 
 def test_nothing_is_deleted_whose_replacement_with_holes_is_not_whole(place: Place) -> None:
@@ -76,39 +47,7 @@ def test_nothing_is_deleted_whose_replacement_with_holes_is_not_whole(place: Pla
 # Rebuild
 
 
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-@pytest.mark.in_turn("kind")
-def test_a_rebuild_at_any_step_brings_nothing_back(kind: str) -> None:
-    def begin() -> Place:
-        place = Place(kind)
-        begun(place, 3)
-        return place
-
-    text = messages(begin())
-
-    def act(place: Place) -> None:
-        repair_stream(place.context(), RepairOptions(discard=True))
-
-    assert at_every_step(begin, act, lambda place: check(place, text, 1)) > 5
-
-
 # Drop
-
-
-def test_what_was_erased_stays_erased_after_a_drop_and_a_rebuild(place: Place) -> None:
-    begun(place)
-    text = messages(place)
-    erase(place, 1, 9)
-    drop(place)
-    assert is_empty(place.state())
-    assert features_of(place.state()) == ()
-    told = erase(place, 1)
-    assert (told.records, [trace.records for trace in told.left]) == (0, [1])
-    repair_stream(place.context(), RepairOptions(discard=True))
-    loaded = place.store().load()
-    assert loaded is not None
-    place.store().publish(loaded, run_ended=True)
-    check(place, text, 1, 9)
 
 
 def test_a_stream_that_begins_anew_after_a_drop_is_erased_from(place: Place) -> None:
@@ -122,25 +61,6 @@ def test_a_stream_that_begins_anew_after_a_drop_is_erased_from(place: Place) -> 
     stream = place.lake.stream("t", "s")
     with pytest.raises(LostBookmarkError):
         stream.resume(stream.snapshot(), Bookmark(lineage=before.lineage, offset=2, file=before.files[0].id, line=2))
-
-
-@pytest.mark.parametrize("kind", ON_THE_LAKE)
-@pytest.mark.in_turn("kind")
-def test_a_drop_at_any_step_takes_all(kind: str) -> None:
-    def begin() -> Place:
-        place = Place(kind)
-        begun(place, 2)
-        return place
-
-    def after(place: Place) -> None:
-        assert is_empty(place.state())
-        assert is_sound(place)
-        for _ in range(3):
-            days(place, 8)
-            collect(place, orphans=True)
-        assert data_files(place) == set()
-
-    assert at_every_step(begin, drop, after) > 5
 
 
 # Migration

@@ -6,17 +6,13 @@ import pytest
 
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from tests.stores.stores import KINDS, Place, make_place
+from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from tests.stores.stores import Place
 from tests.upkeep.expire.expiring import expire, messages
 from tests.upkeep.gc.test_stores import collect, days
 from tests.upkeep.vacuum.test_stores import add, begun, once, vacuum
 
 pytestmark = pytest.mark.in_turn("place")
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def adopt(place: Place) -> Repair:

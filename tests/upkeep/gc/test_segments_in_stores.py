@@ -80,8 +80,7 @@ def test_what_a_snapshot_of_the_log_names_stays(kind: str, request: pytest.Fixtu
     place.store().trim(keep=0, dry_run=False)
     [snapshot] = [entry.key for entry in place.storage.list(layout.log_prefix("t", "s")) if "snapshot" in entry.key]
     kept = named(place, snapshot)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     place.store().publish(place.committed(base, add(*(new_file(f"g{each}") for each in range(5)))), run_ended=True)
     looked(place, 2 * LOOKS)
     assert kept | named(place) <= names(place)

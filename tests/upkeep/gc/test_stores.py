@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from singerlake.errors import LostStateError, StorageUnavailableError, StreamClosedError
+from singerlake.errors import StorageUnavailableError, StreamClosedError
 from singerlake.format import layout
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.state.additions import Conflict
@@ -23,18 +23,13 @@ from singerlake.upkeep.gc.apply import Collected, collect_stream
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.fakes import START, FakeClock
 from tests.storage.memory import MemoryStorage, Step
-from tests.stores.stores import KINDS, Place, make_place
+from tests.stores.stores import Place
 from tests.upkeep.vacuum.test_stores import PREFIX, add, begun, is_sound, messages, vacuum
 
 pytestmark = pytest.mark.in_turn("place")
 
 GRACE = timedelta(days=7)
 DAY = 86_400.0
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def collect(place: Place, **options: Any) -> Collected:
@@ -106,36 +101,6 @@ def test_a_replaced_file_is_shown_then_deleted_then_forgotten_a_grace_time_apart
     assert collect(place).deleted.files == 0
 
 
-def test_without_delete_nothing_at_all_is_changed(place: Place) -> None:
-    replaced(place)
-    orphan(place)
-    add(place, 1)
-    for _ in range(3):
-        days(place, 8)
-        before = dump(place)
-        told = collect(place, delete=False, orphans=True)
-        assert dump(place) == before
-        assert told.retired.files == 1
-        collect(place)
-
-
-def test_nothing_else_goes_than_the_plan_says(place: Place) -> None:
-    before = replaced(place)
-    add(place, 2)
-    orphan(place)
-    place.storage.put(f"{PREFIX}note.txt", b"of somebody's")
-    collect(place)
-    days(place, 8)
-    told = collect(place, delete=False)
-    there = set(dump(place))
-    collect(place)
-    keys = {each.entry.key for each in told.plan.due if each.entry}
-    assert keys == {PREFIX + file.path for file in before.files}
-    # A log may get snapshots and records meanwhile.
-    gone = {key for key in there - set(dump(place)) if "/_log/" not in key}
-    assert gone == keys
-
-
 def test_what_replaced_a_file_may_be_replaced_too(place: Place) -> None:
     before = replaced(place)
     (joined,) = place.state().files
@@ -168,31 +133,11 @@ def test_nothing_is_deleted_whose_replacement_is_not_whole(place: Place, harm: s
     assert not any(file.deleted for file in place.state().retired)
 
 
-def test_orphans_are_retired_only_where_that_is_asked_for_and_they_are_old(place: Place) -> None:
-    begun(place)
-    key = orphan(place)
-    add(place, 1)
-    assert collect(place, orphans=True).plan.young.files == 1
-    days(place, 8)
-    young = orphan(place, "a0000000000000o1")
-    assert len(collect(place).plan.orphans) == 1
-    assert not place.state().retired
-    done = collect(place, orphans=True)
-    assert (done.retired.files, done.plan.young.files) == (1, 1)
-    assert [(file.id, file.by) for file in place.state().retired] == [("a0000000000000o0", None)]
-    collect(place)
-    days(place, 8)
-    assert collect(place).deleted.files == 1
-    assert place.storage.head(key) is None
-    assert place.storage.head(young) is not None
-
-
 def test_what_is_older_than_the_lineage_is_nobody_s_orphan(place: Place) -> None:
     begun(place)
     key = orphan(place)
     days(place, 1)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     rebuilt = msgspec.structs.replace(base.manifest, lineage="new", created="2026-01-02T00:00:00Z")
     place.committed(base, Rebase(manifest=rebuilt))
     days(place, 30)
@@ -212,8 +157,7 @@ def test_what_was_written_since_a_backup_of_the_state_is_kept(place: Place, coll
         days(place, 8)
     text = messages(place)
     (joined,) = place.state().files
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     back = msgspec.structs.replace(before, lineage="restored", retired=())
     place.committed(base, Rebase(manifest=back))
     days(place, 30)
@@ -320,8 +264,7 @@ def test_a_state_that_lists_what_is_being_deleted_is_refused(place: Place) -> No
     collect(place)
     days(place, 8)
     collect(place)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     assert isinstance(place.commit(base, Rebase(manifest=before)), Conflict)
 
 
@@ -383,14 +326,7 @@ def test_two_at_once_do_no_harm(place: Place) -> None:
 def test_a_stream_without_state_or_closed_is_told(place: Place) -> None:
     assert collect(place).plan.due == ()
     begun(place)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     place.committed(base, Close(successor="elsewhere"))
     with pytest.raises(StreamClosedError, match="elsewhere"):
-        collect(place)
-
-
-def test_data_without_state_is_lost_state(place: Place) -> None:
-    place.storage.put(f"{PREFIX}v/s-1-2-0000000000000001.singer.gz", b"data")
-    with pytest.raises(LostStateError, match="rebuild"):
         collect(place)

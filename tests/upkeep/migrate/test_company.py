@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from singerlake.errors import ForeignManifestError, StreamClosedError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest
-from singerlake.stores.writer import StreamWriter, Upload
-from tests.storage.memory import Step
+from singerlake.stores.writing.uploads import Upload
+from singerlake.stores.writing.writer import StreamWriter
 from tests.stores.stores import ON_THE_LAKE, Place
 from tests.upkeep.migrate.moving import (
     LAKE_PAIRS,
     Killed,
     a_file,
+    at,
     content,
     kill_at,
     lives_in,
@@ -42,27 +41,17 @@ def test_a_writer_that_commits_at_any_step_goes_over_or_stops_and_nothing_is_los
     for number, place, before in places(source, target, request):
         writer, upload = writer_of(place), a_file(place, tmp_path)
         writer.open()
-        left = itertools.count()
         closed: list[StreamClosedError] = []
 
-        def hook(
-            step: Step,
-            place: Place = place,
-            number: int = number,
-            left: Iterator[int] = left,
-            closed: list[StreamClosedError] = closed,
-            writer: StreamWriter = writer,
-            upload: Upload = upload,
+        def commit(
+            writer: StreamWriter = writer, upload: Upload = upload, closed: list[StreamClosedError] = closed
         ) -> None:
-            if next(left) == number:
-                place.storage.hook = lambda _: None
-                try:
-                    publish(upload, writer)
-                except StreamClosedError as error:
-                    closed.append(error)
-                place.storage.hook = hook
+            try:
+                publish(upload, writer)
+            except StreamClosedError as error:
+                closed.append(error)
 
-        place.storage.hook = hook
+        at(place, number, commit)
         migrate(place, target)
         place.storage.hook = lambda _: None
         outcomes.append(bool(closed))
@@ -107,16 +96,9 @@ def test_a_reader_in_whose_midst_a_stream_is_moved_reads_it(
     for number in itertools.count():
         place = lives_in(source, target, request=request)
         before = with_history(place)
-        left = itertools.count()
-
-        def hook(step: Step, place: Place = place, number: int = number, left: Iterator[int] = left) -> None:
-            if next(left) == number:
-                place.storage.hook = lambda _: None
-                migrate(place, target)
-
-        place.storage.hook = hook
+        met = at(place, number, lambda: migrate(place, target))  # noqa: B023
         assert content(place.lake.stream("t", "s").snapshot()) == content(before), number
-        if next(left) <= number:
+        if not met:
             assert number > 0
             break
 
@@ -124,14 +106,7 @@ def test_a_reader_in_whose_midst_a_stream_is_moved_reads_it(
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
 def test_two_migrations_at_once_end_as_one(source: str, target: str, request: pytest.FixtureRequest) -> None:
     for number, place, before in places(source, target, request):
-        left = itertools.count()
-
-        def hook(step: Step, place: Place = place, number: int = number, left: Iterator[int] = left) -> None:
-            if next(left) == number:
-                place.storage.hook = lambda _: None
-                migrate(place, target)
-
-        place.storage.hook = hook
+        at(place, number, lambda: migrate(place, target))  # noqa: B023
         done = migrate(place, target)
         after = newest(place)
         assert (after.store, content(after)) == (target, content(before)), number
@@ -149,21 +124,15 @@ def test_one_that_slept_while_others_moved_the_stream_further_forgets_nothing_th
     refused = 0
     for number in range(steps_of(with_a_past(source, target, on_to, request), target)):
         place = with_a_past(source, target, on_to, request)
-        left = itertools.count()
         since: list[Manifest] = []
 
-        def hook(
-            step: Step, place: Place = place, number: int = number, left: Iterator[int] = left, since: list[Any] = since
-        ) -> None:
-            if next(left) == number:
-                place.storage.hook = lambda _: None
-                migrate(place, target)
+        def overtake(place: Place = place, since: list[Manifest] = since) -> None:
+            for kind in (target, on_to):
+                migrate(place, kind)
                 publish(a_file(place, tmp_path), writer_of(place))
-                migrate(place, on_to)
-                publish(a_file(place, tmp_path), writer_of(place))
-                since.append(newest(place))
+            since.append(newest(place))
 
-        place.storage.hook = hook
+        at(place, number, overtake)
         try:
             migrate(place, target)
         except (StreamClosedError, ForeignManifestError, UnknownOutcomeError):

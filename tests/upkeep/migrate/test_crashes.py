@@ -14,9 +14,7 @@ import pytest
 from singerlake.errors import (
     ForeignManifestError,
     SingerlakeError,
-    StorageUnavailableError,
     StreamClosedError,
-    UnknownOutcomeError,
 )
 from singerlake.stores.port import ManifestStore
 from singerlake.upkeep.context import StreamContext
@@ -37,6 +35,7 @@ from tests.upkeep.migrate.moving import (
     places,
     publish,
     published,
+    unanswered,
     with_history,
     writer_of,
 )
@@ -203,17 +202,7 @@ def test_a_request_that_fails_leaves_what_the_next_attempt_ends(
     for number in itertools.count():
         place = lives_in(source, target, request=request)
         before = with_history(place)
-        left = itertools.count()
-        failed: list[Step] = []
-
-        def hook(step: Step, number: int = number, left: Iterator[int] = left, failed: list[Step] = failed) -> None:
-            if (step.operation, step.done) == (operation, done) and next(left) == number:
-                failed.append(step)
-                if operation == "put":
-                    raise UnknownOutcomeError("no answer", key=step.key)
-                raise StorageUnavailableError("no answer", key=step.key)
-
-        place.storage.hook = hook
+        failed = unanswered(place, number, operation, finished=done)
         try:
             migrate(place, target)
         except SingerlakeError:

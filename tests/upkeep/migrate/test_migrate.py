@@ -105,8 +105,7 @@ def test_a_lake_whose_manifest_is_lost_after_migrations_is_read_from_its_log() -
     migrate(place, "log")
     before = newest(place)
     place.storage.delete(KEY)
-    loaded = place.store().load()
-    assert loaded is not None
+    loaded = place.loaded()
     assert loaded.manifest == before
 
 

@@ -55,34 +55,10 @@ def test_a_lost_or_damaged_catalogue_comes_back(lake: Lake, before: bytes | None
     assert body(lake, CATALOGUE) == good
 
 
-def test_a_catalogue_that_is_right_is_not_written(lake: Lake) -> None:
-    assert not catalogue_again(lake, "a", "b")
-
-
 def test_streams_that_are_gone_leave_the_catalogue_only_when_all_were_looked_at(lake: Lake) -> None:
     assert not catalogue_again(lake, "a", whole=False)
     assert catalogue_again(lake, "a", whole=True)
     assert [item["stream"] for item in json.loads(body(lake, CATALOGUE))["streams"]] == ["a"]
-
-
-def test_a_tap_without_data_gets_no_catalogue(lake: Lake) -> None:
-    assert not rebuild_catalogue(lake.storage, "u", [], whole=True)
-    assert lake.storage.get(layout.catalogue_key("u")) is None
-
-
-def test_a_dry_run_says_so_and_writes_nothing(lake: Lake) -> None:
-    lake.storage.delete(CATALOGUE)
-    lake.storage.delete(ROOT)
-    assert catalogue_again(lake, "a", dry_run=True)
-    assert root_again(lake, "t", dry_run=True)
-    assert (lake.storage.get(CATALOGUE), lake.storage.get(ROOT)) == (None, None)
-
-
-def test_lost_root_metadata_comes_back_with_every_tap(lake: Lake) -> None:
-    lake.storage.delete(ROOT)
-    assert root_again(lake, "t", "u")
-    made = root.from_json(body(lake, ROOT), key=ROOT)
-    assert (made.manifest_store, list(made.taps)) == ("lockfile", ["t", "u"])
 
 
 def test_annotations_and_taps_without_data_stay(lake: Lake) -> None:

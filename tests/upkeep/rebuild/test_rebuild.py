@@ -66,23 +66,6 @@ def without_history(manifest: Manifest) -> Manifest:
     )
 
 
-def test_a_deleted_manifest_comes_back_with_the_same_files_offsets_and_versions(tmp_path: Path) -> None:
-    lake = Lake.open(str(tmp_path))
-    envelope = {"time_extracted": timestamp(START)}
-    build_stream(lake, "t", "s", SCHEMA, [record(n, **envelope)[:-1] for n in range(25)], file_size=10, member_size=3)
-    build_stream(lake, "t", "s", OTHER, [record(n, **envelope)[:-1] for n in range(5)], key_properties=["n"])
-    build_stream(lake, "t", "s", SCHEMA, [record(n, **envelope)[:-1] for n in range(4)], key_properties=["n"])
-    before = lake.stream("t", "s").snapshot()
-    lake.storage.delete(layout.manifest_key("t", "s"))
-    after = lake.stream("t", "s").rebuilt(lineage="new")
-    moments = {"first": timestamp(START), "last": timestamp(START)}
-    expected = msgspec.structs.replace(
-        before, files=tuple(msgspec.structs.replace(file, **moments) for file in before.files)
-    )
-    assert without_history(after) == without_history(expected)
-    assert after.lineage == "new"
-
-
 def test_a_reader_without_a_manifest_reads_the_same_bytes(tmp_path: Path) -> None:
     lake = Lake.open(str(tmp_path))
     build_stream(lake, "t", "s", SCHEMA, [{"n": n} for n in range(25)], file_size=10, member_size=3)
@@ -189,25 +172,6 @@ def test_a_vacuumed_file_cut_between_members_displaces_nothing(shelf: Shelf) -> 
     made = shelf.rebuild()
     assert shelf.numbers(made.manifest) == [1, 2]
     assert kinds(made.findings) == ["broken"]
-
-
-def test_a_broken_file_is_left_out_and_named(shelf: Shelf) -> None:
-    shelf.original(1)
-    path = shelf.put(2, file_bytes([numbered(2, 2)], extra=header(2))[:-3])
-    made = shelf.rebuild()
-    assert shelf.numbers(made.manifest) == [1]
-    assert [(finding.kind, finding.key, finding.problem) for finding in made.findings] == [
-        ("broken", PREFIX + path, True)
-    ]
-
-
-def test_a_copy_is_the_same_file(shelf: Shelf) -> None:
-    path = shelf.original(1)
-    copy = path.replace("/", "/the-copy-of-")
-    shelf.storage.put(PREFIX + copy, shelf.storage.read_range(PREFIX + path, 0, 1 << 20))
-    made = shelf.rebuild()
-    assert [file.path for file in made.manifest.files] == [path]
-    assert [(finding.kind, finding.key) for finding in made.findings] == [("duplicate", PREFIX + copy)]
 
 
 def test_a_copy_in_another_gzip_is_the_same_file(shelf: Shelf) -> None:
@@ -319,14 +283,6 @@ def test_a_kept_schema_behind_all_messages_is_the_newest(shelf: Shelf) -> None:
     assert schema_in_force(shelf.rebuild().manifest) == SchemaVersion(
         schema=OTHER, key_properties=("n",), first_offset=2, first_seen=created
     )
-
-
-def test_a_file_of_another_stream_is_left_out(shelf: Shelf) -> None:
-    lines = [record(1, stream="S")]
-    shelf.put(1, file_bytes([lines], extra=header(1), schema=schema_line(stream="S")))
-    made = shelf.rebuild()
-    assert made.manifest.files == ()
-    assert kinds(made.findings) == ["misplaced"]
 
 
 def test_a_file_without_messages_is_left_out_with_a_note(shelf: Shelf) -> None:

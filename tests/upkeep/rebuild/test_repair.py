@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from singerlake.clock import timestamp
-from singerlake.errors import CorruptObjectError, ForeignManifestError, TooManyConflictsError, UnsupportedFormatError
+from singerlake.errors import CorruptObjectError, ForeignManifestError, TooManyConflictsError
 from singerlake.format import layout
 from singerlake.format.state import fold
 from singerlake.format.state.files.data_file import NewFile
@@ -37,7 +37,6 @@ from tests.upkeep.shelf import (
     kinds,
     numbered,
     record,
-    schema_line,
 )
 
 MANIFEST = layout.manifest_key(TAP, STREAM)
@@ -74,27 +73,6 @@ def settled(shelf: Shelf) -> Shelf:
     return shelf
 
 
-def test_a_missing_state_is_created(settled: Shelf) -> None:
-    assert settled.numbers(stored(settled)) == [1, 2, 3]
-    assert stored(settled).lineage is not None
-
-
-def test_a_dry_run_writes_nothing(shelf: Shelf) -> None:
-    shelf.original(1)
-    plan = repair(shelf, dry_run=True)
-    assert plan.needed
-    assert plan.difference.added == (file_id(1),)
-    assert shelf.storage.get(MANIFEST) is None
-
-
-def test_a_folder_without_sound_files_gets_no_state(shelf: Shelf) -> None:
-    shelf.put(1, b"broken")
-    plan = repair(shelf)
-    assert not plan.needed
-    assert kinds(plan.findings) == ["broken"]
-    assert shelf.storage.get(MANIFEST) is None
-
-
 def test_a_state_that_is_right_is_left_alone(settled: Shelf) -> None:
     before = settled.storage.get(MANIFEST)
     plan = repair(settled)
@@ -116,14 +94,6 @@ def test_what_is_not_listed_is_reported_and_added_only_on_request(settled: Shelf
     assert list(after.versions.values()) == ["v1", "v2"]
     assert plan.difference.added == (file_id(0),)
     assert after == msgspec.structs.replace(plan.after, transaction=after.transaction)
-
-
-def test_adopting_twice_adds_once(settled: Shelf) -> None:
-    settled.original(4)
-    repair(settled, adopt=True)
-    before = stored(settled)
-    assert not repair(settled, adopt=True).needed
-    assert stored(settled) == before
 
 
 def test_a_vacuumed_file_whose_originals_are_listed_is_not_adopted(settled: Shelf) -> None:
@@ -150,13 +120,6 @@ def test_a_file_retired_as_an_orphan_is_not_adopted(settled: Shelf, vacuumed: bo
     commit(settled, after)
     plan = repair(settled, adopt=True)
     assert (plan.needed, plan.findings) == (False, ())
-
-
-def test_a_copy_of_a_listed_file_is_not_adopted(settled: Shelf) -> None:
-    body = settled.storage.read_range(PREFIX + settled.path(1), 0, 1 << 20)
-    settled.put(1, body, path="a/copy.singer.gz")
-    plan = repair(settled, adopt=True)
-    assert (plan.needed, kinds(plan.findings)) == (False, ["duplicate"])
 
 
 def test_facts_are_mended_and_offsets_kept(settled: Shelf) -> None:
@@ -230,20 +193,6 @@ def test_a_file_with_other_messages_stays_as_it_is_listed(settled: Shelf, messag
     assert stored(settled) == before
 
 
-def test_a_file_of_another_schema_stays_as_it_is_listed(settled: Shelf) -> None:
-    settled.put(2, file_bytes([numbered(2, 2)], extra=header(2), schema=schema_line(OTHER)))
-    assert kinds(repair(settled).findings) == ["differs"]
-
-
-def test_a_missing_or_broken_file_keeps_its_offsets(settled: Shelf) -> None:
-    before = stored(settled)
-    settled.storage.delete(PREFIX + settled.path(1))
-    settled.put(2, b"broken")
-    plan = repair(settled)
-    assert kinds(plan.findings) == ["broken", "missing", "missing"]
-    assert stored(settled) == before
-
-
 def test_mending_and_adopting_are_one_transaction(settled: Shelf) -> None:
     path = PREFIX + settled.path(1)
     settled.storage.put(path, gzip.compress(gzip.decompress(settled.storage.read_range(path, 0, 1 << 20))))
@@ -280,29 +229,12 @@ def test_a_state_that_cannot_be_read_is_not_overwritten_unasked(settled: Shelf, 
     assert settled.numbers(stored(settled)) == [1, 2, 3]
 
 
-def test_another_streams_state_is_not_overwritten_unasked(settled: Shelf) -> None:
-    commit(settled, msgspec.structs.replace(stored(settled), stream="S"))
-    with pytest.raises(ForeignManifestError):
-        repair(settled)
-    repair(settled, discard=True)
-    assert stored(settled).stream == STREAM
-
-
 def test_another_kind_of_stores_state_is_never_overwritten(settled: Shelf) -> None:
     theirs = msgspec.structs.replace(stored(settled), store="log", stream="S")
     commit(settled, theirs)
     with pytest.raises(ForeignManifestError):
         repair(settled, discard=True)
     assert stored(settled) == theirs
-
-
-def test_a_newer_formats_state_is_never_overwritten(settled: Shelf) -> None:
-    settled.storage.put(MANIFEST, b'{"format":99}')
-    with pytest.raises(UnsupportedFormatError):
-        repair(settled, discard=True)
-    found = settled.storage.get(MANIFEST)
-    assert found is not None
-    assert found.body == b'{"format":99}'
 
 
 def add_beside(shelf: Shelf, number: int) -> None:

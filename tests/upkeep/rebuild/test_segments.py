@@ -14,7 +14,7 @@ from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
 from singerlake.upkeep.verify import verify_stream
 from tests.stores.segments.sizes import few_files_make_segments  # noqa: F401
-from tests.stores.stores import IN_A_DATABASE, KINDS, ON_THE_LAKE, Place, make_place
+from tests.stores.stores import IN_A_DATABASE, ON_THE_LAKE, Place, make_place
 from tests.stores.test_any_writer import upload, writer
 
 KEY = layout.manifest_key("t", "s")
@@ -23,11 +23,6 @@ DAMAGES: list[Damage] = [
     lambda place, key: place.storage.delete(key),
     lambda place, key: place.storage.put(key, b"no gzip"),
 ]
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def begun(place: Place, folder: Path) -> list[str]:

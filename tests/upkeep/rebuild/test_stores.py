@@ -16,15 +16,11 @@ from singerlake.stores.commit import commit_once
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from tests.stores.stores import IN_A_DATABASE, KINDS, Place, make_place
+from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from tests.stores.stores import IN_A_DATABASE, Place, make_place
 from tests.stores.test_any_writer import upload, writer
 
 pytestmark = pytest.mark.in_turn("place")
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def repair(place: Place, **wish: bool) -> Repair:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from singerlake.errors import LostStateError, StreamClosedError
+from singerlake.errors import StreamClosedError
 from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
@@ -20,17 +20,12 @@ from singerlake.upkeep.vacuum.vacuum import Vacuumed, vacuum_stream
 from singerlake.upkeep.verify import verify_stream
 from tests.lakes import build_stream
 from tests.storage.memory import Step
-from tests.stores.stores import KINDS, ON_THE_LAKE, Place, make_place
-from tests.upkeep.shelf import OTHER, SCHEMA, kinds
+from tests.stores.stores import ON_THE_LAKE, Place
+from tests.upkeep.shelf import SCHEMA, kinds
 
 pytestmark = pytest.mark.in_turn("place")
 
 PREFIX = layout.stream_prefix("t", "s")
-
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest) -> Place:
-    return make_place(request.param, request)
 
 
 def begun(place: Place, files: int = 5) -> Manifest:
@@ -84,21 +79,6 @@ def test_small_files_become_one_with_the_same_messages(place: Place, threads: in
     assert after.schemas == before.schemas
     assert is_sound(place)
     assert place.lake.stream("t", "s").snapshot() == after
-
-
-def test_the_replaced_files_stay_where_they_are(place: Place) -> None:
-    before = begun(place)
-    bodies = {file.path: place.storage.get(PREFIX + file.path) for file in before.files}
-    vacuum(place)
-    assert {path: place.storage.get(PREFIX + path) for path in bodies} == bodies
-
-
-def test_it_is_done_once_and_then_there_is_nothing_to_do(place: Place) -> None:
-    begun(place)
-    vacuum(place)
-    before = place.state()
-    assert vacuum(place).plan.groups == ()
-    assert place.state() == before
 
 
 def test_what_was_joined_is_joined_again_with_its_originals_flattened(place: Place) -> None:
@@ -189,18 +169,6 @@ def test_a_writer_that_commits_in_the_middle_of_it_loses_nothing(place: Place) -
     assert is_sound(place)
 
 
-def test_a_reader_in_the_middle_of_it_reads_on(place: Place) -> None:
-    before = begun(place)
-    text = messages(place)
-    vacuum(place)
-    read = []
-    for file in before.files:
-        stored = place.storage.get(PREFIX + file.path)
-        assert stored is not None
-        read += [line for line in gzip.decompress(stored.body).splitlines() if b'"SCHEMA"' not in line]
-    assert read == text
-
-
 @pytest.mark.parametrize("operation", ["beginning", "compose"])
 def test_of_two_vacuums_at_once_one_is_first_and_both_end_well(place: Place, operation: str) -> None:
     begun(place)
@@ -248,8 +216,7 @@ def test_a_file_that_was_retired_before_it_was_committed_is_not_listed(place: Pl
         strays = [(layout.file_id_in(key) or "", key) for key in keys if layout.is_data_file(key)]
         orphans = tuple((id, key) for id, key in strays if id not in known)
         assert orphans
-        loaded = place.store().load()
-        assert loaded is not None
+        loaded = place.loaded()
         place.committed(loaded, RetireFiles(files=orphans))
 
     once(place, "compose", sweep, done=True)
@@ -262,8 +229,7 @@ def test_a_stream_that_is_moved_to_another_store_is_left_to_be_moved(place: Plac
     other = next(kind for kind in ON_THE_LAKE if kind != place.kind)
 
     def close() -> None:
-        loaded = place.store().load()
-        assert loaded is not None
+        loaded = place.loaded()
         assert isinstance(place.commit(loaded, Close(successor=other)), Loaded)
 
     once(place, "compose", close)
@@ -271,15 +237,6 @@ def test_a_stream_that_is_moved_to_another_store_is_left_to_be_moved(place: Plac
         vacuum(place)
     with pytest.raises(StreamClosedError, match=other):
         vacuum(place)
-
-
-def test_versions_that_alternate_are_left(place: Place) -> None:
-    begun(place, 1)
-    for _ in range(2):
-        add(place, 1, OTHER)
-        add(place, 1)
-    done = vacuum(place)
-    assert (done.plan.groups, done.plan.between.files) == ((), 5)
 
 
 def test_files_with_other_schema_messages_of_the_same_version_are_kept_apart(place: Place) -> None:
@@ -293,23 +250,6 @@ def test_files_with_other_schema_messages_of_the_same_version_are_kept_apart(pla
     assert messages(place) == text
     assert vacuum(place).into.files == 0
     assert is_sound(place)
-
-
-def test_a_dry_run_changes_nothing(place: Place) -> None:
-    before = begun(place)
-    keys = [entry.key for entry in place.storage.list("")]
-    assert vacuum(place, dry_run=True).plan.joined.files == 5
-    assert place.state() == before
-    assert [entry.key for entry in place.storage.list("")] == keys
-
-
-def test_a_stream_without_state_is_for_a_rebuild() -> None:
-    place = Place("lockfile")
-    begun(place)
-    place.storage.delete(layout.manifest_key("t", "s"))
-    with pytest.raises(LostStateError, match="rebuild"):
-        vacuum(place)
-    assert vacuum_stream(place.context("x"), target_bytes=1).plan.groups == ()
 
 
 @pytest.mark.parametrize("kind", ["lockfile", "merge"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
@@ -17,18 +15,6 @@ def test_it_writes_a_site_and_says_where(run: Run, built: Path, tmp_path: Path) 
     assert done.exit_code == 0
     assert done.output == f"10 pages; open {tmp_path / 'site' / 'index.html'}\n"
     assert "flights" in (tmp_path / "site/taps/t.html").read_text()
-
-
-def test_as_json(run: Run, built: Path, tmp_path: Path) -> None:
-    found = json.loads(run("docs", "build", built, "-o", tmp_path / "site", "--json").stdout)
-    assert found["lake"] == str(built)
-    assert found["output"] == str(tmp_path / "site")
-    assert {each["path"]: each["bytes"] for each in found["files"]} == {
-        str(path.relative_to(tmp_path / "site")): path.stat().st_size
-        for path in (tmp_path / "site").rglob("*")
-        if path.is_file() and path.name != "singerlake-site.json"
-    }
-    assert (found["removed"], found["troubles"]) == ([], [])
 
 
 def test_pages_of_what_is_gone_are_removed(run: Run, lake: Lake, root: Path, tmp_path: Path) -> None:
@@ -43,36 +29,6 @@ def test_pages_of_what_is_gone_are_removed(run: Run, lake: Lake, root: Path, tmp
     gone = ["schemas/u/x/v1.html", "streams/u/x.html", "taps/u.html"]
     assert json.loads(done.stdout)["removed"] == gone
     assert not (tmp_path / "site/taps/u.html").exists()
-
-
-def test_one_broken_stream_makes_the_exit_code(run: Run, lake: Lake, root: Path, tmp_path: Path) -> None:
-    lake.storage.put(layout.manifest_key("u", "x"), b"{")
-    done = run("docs", "build", root, "-o", tmp_path / "site")
-    assert done.exit_code == 1
-    assert done.output.startswith("u/x: not a JSON object")
-    assert (tmp_path / "site/streams/t/flights.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("metadata", "said"),
-    [(b'{"format": 2}', "error: written in format 2"), (b"{", "error: not a JSON object")],
-)
-def test_a_lake_that_cannot_be_read_is_refused(
-    run: Run, lake: Lake, root: Path, tmp_path: Path, metadata: bytes, said: str
-) -> None:
-    lake.storage.put(layout.root_metadata_key(), metadata)
-    done = run("docs", "build", root, "-o", tmp_path / "site")
-    assert done.exit_code == 1
-    assert done.stderr.startswith(said)
-    assert not (tmp_path / "site").exists()
-
-
-def test_what_is_no_lake_is_refused(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("mine")
-    done = run("docs", "build", tmp_path, "-o", tmp_path / "site")
-    assert done.exit_code == 2
-    assert "nothing here is a lake" in done.stderr
-    assert not (tmp_path / "site").exists()
 
 
 def test_a_folder_with_other_files_is_refused_unless_told(run: Run, built: Path, tmp_path: Path) -> None:

@@ -86,23 +86,6 @@ def test_so_many_runs_are_shown_as_wanted(run: Run, lake: Lake, runs: int, ids: 
     assert run("status", lake.storage.url, "--runs", 0).exit_code == 2
 
 
-def test_json_has_exact_figures(run: Run, lake: Lake) -> None:
-    record(lake, "r", "finished")
-    listed = json.loads(run("status", lake.storage.url, "--tap", "t", "--json").stdout)
-    assert listed["lake"] == lake.storage.url
-    flights = listed["streams"][1]
-    assert (flights["tap"], flights["stream"], flights["store"], flights["trouble"]) == (
-        "t",
-        "flights",
-        "lockfile",
-        None,
-    )
-    (found,) = flights["runs"]
-    assert (found["id"], found["writer"], found["outcome"], found["seconds"]) == ("r", "host-r", "completed", 3723.0)
-    assert found["started"] < found["updated"]
-    assert flights["locks"] == []
-
-
 def test_a_run_that_never_said_how_it_ended_is_lost_unless_it_lives_elsewhere(run: Run, lake: Lake) -> None:
     record(lake, "gone", "running", ago=7200)
     record(lake, "busy", "running", ago=7200)
@@ -133,59 +116,8 @@ def test_runs_in_the_tail_of_a_log_are_seen(run: Run, lake: Lake) -> None:
     assert "host-tail" in run("status", lake.storage.url).stdout
 
 
-@pytest.mark.parametrize(
-    ("body", "word"), [(None, "no manifest"), (b"{", "not a JSON object"), (b'{"format":99}', "99")]
-)
-def test_a_stream_that_cannot_be_read_says_why_and_keeps_none_of_the_others_back(
-    run: Run, lake: Lake, body: bytes | None, word: str
-) -> None:
-    record(lake, "r", "finished", stream="a/b")
-    key = layout.manifest_key("t", "flights")
-    lake.storage.delete(key)
-    if body is not None:
-        lake.storage.put(key, body)
-    result = run("status", lake.storage.url)
-    assert (result.exit_code, word in result.stdout, "host-r" in result.stdout) == (1, True, True)
-    listed = json.loads(run("status", lake.storage.url, "--json").stdout)
-    assert [word in (each["trouble"] or "") for each in listed["streams"]] == [False, True, False]
-
-
-def test_one_stream_alone(run: Run, lake: Lake) -> None:
-    found = rows(run("status", lake.storage.url, "--tap", "t", "--stream", "a/b").stdout)
-    assert [row[:2] for row in found] == [["t", "a/b"]]
-    assert found[0][2:] == ["no", "runs"]
-
-
 def noted(lake: Lake, stream: str = "flights") -> list[tuple[str, int]]:
     """Kind and files of what maintenance noted."""
     state = lake.stream("t", stream).state()
     assert state is not None
     return [(run.kind, run.files) for run in state.runs if not run.captures]
-
-
-def test_maintenance_that_changed_a_stream_is_shown_beside_its_captures(run: Run, lake: Lake) -> None:
-    url = lake.storage.url
-    record(lake, "r0", "finished")
-    for words in (["vacuum"], ["gc"], ["rebuild"], ["store", "migrate", "--to", "log"]):
-        dry = [] if words == ["gc"] else ["--dry-run"]
-        assert run(*words, *dry, url).exit_code == 0
-    assert run("gc", "--delete", url).exit_code == 0
-    assert run("rebuild", url).exit_code == 0
-    assert noted(lake) == []
-    run("vacuum", url)
-    assert noted(lake) == [("vacuum", 2)]
-    assert noted(lake, "a/b") == []
-    run("gc", "--delete", "--grace", "0s", url)
-    run("gc", "--delete", "--grace", "0s", url)
-    assert noted(lake) == [("vacuum", 2), ("gc", 2)]
-    run("rebuild", "--discard-manifest", "--tap", "t", "--stream", "flights", url)
-    run("store", "migrate", "--to", "log", url)
-    assert [kind for kind, _ in noted(lake)] == ["vacuum", "gc", "rebuild", "migrate"]
-    assert noted(lake, "a/b") == [("migrate", 1)]
-    table = run("status", url, "--tap", "t", "--stream", "flights", "--runs", "2")
-    assert [row[2] for row in rows(table.stdout)] == ["migrate", "rebuild", "capture"]
-    assert table.stdout.splitlines()[-1].endswith("1 stream; newest captures: 1 completed")
-    told = json.loads(run("status", url, "--tap", "t", "--stream", "flights", "--runs", "9", "--json").stdout)
-    kinds = [one["kind"] for one in told["streams"][0]["runs"]]
-    assert kinds == ["migrate", "rebuild", "gc", "vacuum", "capture"]
-    assert run("verify", url).exit_code == 0

@@ -65,43 +65,6 @@ def test_what_a_run_brought_goes_from_every_stream(run: Run, root: Path, joined:
     assert run("verify", root).exit_code == 0
 
 
-def test_one_stream_alone(run: Run, root: Path) -> None:
-    bad = capture(root, 0, "a", "b")
-    assert run("drop", root, "--tap", "t", "--stream", "b", "--run", bad, "--delete").exit_code == 0
-    assert (ids(root, "a"), ids(root, "b")) == ([0, 1, 2], [])
-    capture(root, 5, "b")
-    assert ids(root, "b") == [5, 6, 7]
-
-
-def test_a_run_that_nothing_is_of_is_refused(run: Run, root: Path) -> None:
-    bad = capture(root, 0, "a")
-    result = run("drop", root, "--tap", "t", "--run", "nobody", "--delete")
-    assert (result.exit_code, result.stderr.partition(";")[0]) == (2, "error: no file holds a message of run 'nobody'")
-    assert run("drop", root, "--tap", "t", "--run", bad, "--delete", "--now").exit_code == 0
-    assert run("drop", root, "--tap", "t", "--run", bad, "--delete").exit_code == 2
-
-
-def test_json(run: Run, root: Path) -> None:
-    capture(root, 0, "a", "b")
-    bad = capture(root, 10, "a", activate=True)
-    told = json.loads(run("drop", root, "--tap", "t", "--run", bad, "--json", "--delete").stdout)
-    assert (told["run"], told["dry_run"], told["failed"]) == (bad, False, [])
-    assert [(each["stream"], each["messages"], each["records"]) for each in told["streams"]] == [
-        ("a", 4, 3),
-        ("b", 0, 0),
-    ]
-
-
-def test_a_damaged_file_is_reported_and_the_other_stream_is_done(run: Run, root: Path) -> None:
-    bad = capture(root, 0, "a", "b")
-    path = root / "raw/t/a" / Lake.open(str(root)).stream("t", "a").snapshot().files[0].path
-    path.write_bytes(path.read_bytes()[:-5])
-    result = run("drop", root, "--tap", "t", "--run", bad, "--delete")
-    assert result.exit_code == 1
-    assert "broken: raw/t/a/" in result.stdout
-    assert ids(root, "b") == []
-
-
 @pytest.mark.parametrize("step", ["upkeep.erase.erase.record_run", "lake.tables_from"])
 @pytest.mark.parametrize("error", [StorageUnavailableError("storage is away"), OSError("a library failed")])
 def test_what_fails_behind_the_drop_does_not_make_it_undone(

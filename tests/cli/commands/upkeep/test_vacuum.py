@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import json
 import os
 import subprocess
 import zlib
@@ -99,73 +98,6 @@ def test_nothing_but_the_schema_message_is_decompressed(run: Run, root: Path, mo
     assert b'"SCHEMA"' in whole
     assert b"RECORD" not in whole
     assert b"ACTIVATE_VERSION" not in whole
-
-
-@pytest.mark.parametrize("name", ["\u00dcber/..%2F: 'q\"\n\u202e", "-rf *", "catalogue.json", "%", "\udc80", "a.b"])
-def test_names_may_be_odd(run: Run, root: Path, name: str) -> None:
-    small_files(root, name, tap=name)
-    result = run("vacuum", root, "--tap", name, "--stream", name)
-    assert result.exit_code == 0
-    assert "joined 6 files" in result.stdout
-    assert result.stdout.isprintable() or result.stdout.replace("\n", "").isprintable()
-    assert len(Lake.open(str(root)).stream(name, name).snapshot().files) == 1
-    assert run("verify", root).exit_code == 0
-
-
-def test_the_size_of_what_is_made_can_be_chosen(run: Run, root: Path) -> None:
-    lake = small_files(root)
-    size = path_of(lake, 0).stat().st_size
-    run("vacuum", root, "--target-bytes", 3 * size + 20)
-    assert [file.messages for file in lake.stream("t", "s").snapshot().files] == [15, 15]
-    assert run("vacuum", root, "--target-bytes", 0).exit_code == 2
-
-
-def test_a_dry_run_tells_the_plan_and_changes_nothing(run: Run, root: Path) -> None:
-    small_files(root)
-    before = everything(root)
-    result = run("vacuum", root, "--dry-run")
-    assert (result.exit_code, result.stdout.partition(" (")[0]) == (0, "t/s: would join 6 files")
-    assert everything(root) == before
-
-
-def test_what_would_make_too_many_files_wait_is_left_for_a_later_run(run: Run, root: Path) -> None:
-    lake = small_files(root)
-    left = run("vacuum", root, "--most-waiting", 5)
-    assert left.stdout.splitlines()[0] == "t/s: nothing to join"
-    assert "left for a later run, when 'singerlake gc --delete' has made room: 6 files" in left.stdout
-    assert run("vacuum", root, "--most-waiting", 6).stdout.startswith("t/s: joined 6 files")
-    build_stream(lake, "t", "s", SCHEMA, [{"n": n} for n in range(12)], file_size=4)
-    later = json.loads(run("vacuum", root, "--most-waiting", 6, "--json").stdout)["streams"][0]
-    assert (later["joined"]["files"], later["plan"]["runs"]) == (0, [])
-    assert later["plan"]["later"]["files"] >= 3
-    for _ in range(3):
-        assert run("gc", root, "--delete", "--grace", "0s").exit_code == 0
-    assert run("vacuum", root, "--most-waiting", 6).stdout.startswith("t/s: joined ")
-
-
-def test_json_for_scripts(run: Run, root: Path) -> None:
-    lake = small_files(root)
-    sizes = sum(path_of(lake, at).stat().st_size for at in range(6))
-    planned = json.loads(run("vacuum", root, "--json", "--dry-run").stdout)
-    (stream,) = planned["streams"]
-    version = lake.stream("t", "s").snapshot().files[0].version
-    assert stream["plan"]["runs"] == [{"offset": 0, "version": version, "files": 6, "bytes": sizes}]
-    assert (planned["dry_run"], stream["into"]["files"]) == (True, 0)
-    done = json.loads(run("vacuum", root, "--json").stdout)
-    assert done["streams"][0]["joined"] == {"files": 6, "bytes": sizes}
-    assert done["streams"][0]["into"] == {"files": 1, "bytes": path_of(lake, 0).stat().st_size}
-    assert done["findings"] == []
-
-
-def test_alternating_versions_are_told_of(run: Run, root: Path) -> None:
-    lake = Lake.open(str(root))
-    for number in range(6):
-        schema = {"properties": {f"p{number % 2}": {"type": "integer"}}}
-        build_stream(lake, "t", "s", schema, [record_line("s", {"n": number})])
-    result = run("vacuum", root)
-    assert result.exit_code == 0
-    assert "t/s: nothing to join\n  left as they are: 6 files" in result.stdout
-    assert "alone beside files of other versions" in result.stdout
 
 
 def flipped(path: Path) -> None:
@@ -288,39 +220,3 @@ def test_a_storage_that_gives_back_other_bytes_replaces_nothing(
     assert "storage returned other bytes of a joined file than were written" in result.stderr
     assert everything(root) == before
     assert len(lake.stream("t", "s").snapshot().files) == 6
-
-
-def test_a_newer_format_is_refused(run: Run, root: Path) -> None:
-    lake = small_files(root)
-    small_files(root, "other")
-    key = layout.manifest_key("t", "s")
-    stored = lake.storage.get(key)
-    assert stored is not None
-    lake.storage.put(key, stored.body.replace(b'"format":1', b'"format":99', 1))
-    before = everything(root / "raw/t/s")
-    result = run("vacuum", root)
-    assert (result.exit_code, "upgrade singerlake" in result.stdout) == (1, True)
-    assert everything(root / "raw/t/s") == before
-    assert "t/other: joined 6 files" in result.stdout
-
-
-def test_a_newer_lake_is_refused(run: Run, root: Path) -> None:
-    lake = small_files(root)
-    lake.storage.put(layout.root_metadata_key(), b'{"format":99}')
-    before = everything(root)
-    result = run("vacuum", root)
-    assert (result.exit_code, "upgrade singerlake" in result.stderr) == (1, True)
-    assert everything(root) == before
-
-
-def test_what_is_no_lake_is_said_to_be_none(run: Run, root: Path) -> None:
-    root.mkdir()
-    (root / "something").write_text("else")
-    result = run("vacuum", root)
-    assert (result.exit_code, "nothing here is a lake" in result.stderr) == (2, True)
-    assert [path.name for path in root.iterdir()] == ["something"]
-
-
-def test_an_unknown_stream_is_named(run: Run, root: Path) -> None:
-    small_files(root)
-    assert run("vacuum", root, "--tap", "t", "--stream", "x").exit_code == 2

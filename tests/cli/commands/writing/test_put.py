@@ -165,11 +165,6 @@ def test_an_empty_folder_is_nothing_to_put(put: Any) -> None:
     assert not Path("lake").exists()
 
 
-def test_quiet_says_nothing(put: Any) -> None:
-    done = put("z", "--quiet")
-    assert (done.exit_code, done.output) == (0, "")
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -252,13 +247,6 @@ def test_an_interrupted_run_says_so(put: Any, monkeypatch: pytest.MonkeyPatch) -
     assert names(stream()) == ["z"]
 
 
-def test_a_stream_of_other_records_is_refused(run: Run, lake: Lake, folder: Path) -> None:
-    done = run("put", lake.storage.url, "--tap", "t", "--stream", "flights", "z")
-    assert done.exit_code == 2
-    assert "error: this stream holds records of another kind; name another stream" in done.stderr
-    assert len(lake.stream("t", "flights").snapshot().versions) == 2
-
-
 def test_a_place_that_holds_something_else_is_no_new_lake(run: Run, folder: Path) -> None:
     done = run("put", "photos", *TO, "z")
     assert (done.exit_code, "error: something else than a lake is there" in done.stderr) == (2, True)
@@ -293,15 +281,6 @@ def test_a_folder_of_raw_photos_is_no_lake(run: Run, put: Any, folder: Path) -> 
     assert run("put", *TO, "camera", "--recursive", env=env).exit_code == 0
     assert names(stream()) == ["z", "raw/2026/1.cr2", "contract.pdf", "raw/2026/1.cr2"]
     assert sorted(os.listdir("camera/raw")) == ["2026"]
-
-
-@pytest.mark.parametrize("given", [[], ["lake"]])
-def test_without_files_the_usage_is_shown(run: Run, folder: Path, given: list[str]) -> None:
-    done = run("put", *given, *TO)
-    assert (done.exit_code, "give FILES, behind LAKE where $SINGERLAKE_LAKE_ROOT is not set" in done.stderr) == (
-        2,
-        True,
-    )
 
 
 def test_what_is_being_collected_is_kept_as_another_copy(put: Any, run: Run) -> None:

@@ -197,8 +197,7 @@ def test_a_stream_that_comes_back_gets_them_again(place: Place) -> None:
     context = place.context()
     migrate_stream(replace(context, store=place.store(kind="log")), place.store())
     assert kept(place).keys() == {segment.name for segment in named(place)} != set()
-    loaded = place.store().load()
-    assert loaded is not None
+    loaded = place.loaded()
     place.committed(loaded, add(new_file("after")))
     assert len(place.listed()) == 6
 

@@ -58,8 +58,7 @@ def test_each_published_segment_has_its_entries_as_items(place: Place, server: D
 
 def test_a_trim_writes_those_of_its_snapshot(place: Place, server: DynamoServer) -> None:
     filled(place, MANY)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     place.committed(base, add(*(new_file(f"g{each}") for each in range(4))))
     place.store().trim(keep=0, dry_run=False)
     check_items(place, server)
@@ -75,8 +74,7 @@ def test_without_the_setting_nothing_is_written(place: Place, server: DynamoServ
 
 def test_what_is_there_is_not_written_again(place: Place, server: DynamoServer) -> None:
     filled(place, MANY)
-    base = place.store().load()
-    assert base is not None
+    base = place.loaded()
     server.requests()
     place.store().publish(place.committed(base, add(new_file("last"))), run_ended=True)
     assert operations(server).count("BatchWriteItem") <= 3  # one for a marker, the files, and the whole of one segment
@@ -102,8 +100,7 @@ def test_a_writer_that_is_killed_at_any_step_leaves_what_the_next_snapshot_finis
             hooked(place, die).publish(base, run_ended=True)
         except KeyboardInterrupt:
             killed += 1
-            loaded = place.store().load()
-            assert loaded is not None
+            loaded = place.loaded()
             assert list(loaded.manifest.files) == list(base.manifest.files)
             place.store().publish(loaded, run_ended=True)
             check_items(place, server)
