@@ -13,7 +13,7 @@ from singerlake.format import layout
 from singerlake.format.state.bookmark import Bookmark
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Close
-from singerlake.upkeep.drop_stream import Drop, drop_stream
+from singerlake.upkeep.drop import Drop, drop_stream
 from tests.storage.memory import Step
 from tests.stores.stores import Place
 from tests.upkeep.gc.test_stores import collect, days, is_there, orphan

@@ -13,9 +13,9 @@ import pytest
 from singerlake.errors import CommitRefusedError, SingerlakeError
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.model import Manifest
-from singerlake.upkeep.drop_stream import delete_now
+from singerlake.upkeep.drop import delete_now
 from singerlake.upkeep.gc.apply import collect_now
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.stores.stores import ON_THE_LAKE, Place
 from tests.upkeep.erase.erasing import data_files, erase_alone, holders, read
 from tests.upkeep.expire.expiring import expire, messages, problems

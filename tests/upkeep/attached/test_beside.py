@@ -13,8 +13,8 @@ import pytest
 
 from singerlake.errors import CommitRefusedError
 from singerlake.format.state.attached_objects import objects_in
-from singerlake.upkeep.drop_stream import drop_stream
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.drop import drop_stream
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.stores.stores import ON_THE_LAKE, Place
 from tests.upkeep.attached.photos import THREE, Photos, add, begun, check, digest, key, retired, stored, whole
 from tests.upkeep.attached.test_erase import again

@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
-from singerlake.upkeep.erase.erase_stream import Erased
-from singerlake.upkeep.erase.traces import find_traces
+from singerlake.upkeep.erase.erase import Erased
+from singerlake.upkeep.erase.find import find_traces
 from singerlake.upkeep.gc.apply import collect_now
 from singerlake.work.engine import Threads
 from tests.attached import lakes

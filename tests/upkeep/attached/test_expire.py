@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from singerlake.upkeep.expire.expire_stream import Expired
+from singerlake.upkeep.gc.expire import Expired
 from tests.stores.stores import Place
 from tests.upkeep.attached.photos import THREE, begun, check, digest, key, retired
 from tests.upkeep.expire.expiring import expire

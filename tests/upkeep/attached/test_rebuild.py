@@ -15,8 +15,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import CollectFiles, Rebase, RetireFiles
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
-from singerlake.upkeep.scan.scan import scan
+from singerlake.upkeep.scan import scan
 from tests.stores.stores import Place
 from tests.upkeep.attached.photos import (
     THREE,

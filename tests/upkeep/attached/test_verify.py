@@ -22,8 +22,8 @@ from tests.upkeep.vacuum.test_stores import PREFIX, vacuum
 pytestmark = pytest.mark.in_turn("place")
 
 
-def found(place: Place, options: VerifyOptions | None = None) -> dict[tuple[str, str], str]:
-    return {(each.kind, each.key): each.message for each in verified(place, options).findings}
+def found(place: Place, **options: Any) -> dict[tuple[str, str], str]:
+    return {(each.kind, each.key): each.message for each in verified(place, **options).findings}
 
 
 def test_a_sound_stream_counts_each_object_once(place: Place) -> None:

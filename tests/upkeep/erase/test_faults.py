@@ -15,7 +15,7 @@ from singerlake.errors import (
     TooManyConflictsError,
 )
 from singerlake.format import layout
-from singerlake.upkeep.erase import erase_stream
+from singerlake.upkeep.erase import erase as erasing
 from tests.storage.memory import Step
 from tests.stores.stores import ON_THE_LAKE, Place
 from tests.upkeep.erase.erasing import check, erase, erase_alone, holders

@@ -8,7 +8,6 @@ from singerlake.errors import StreamClosedError
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
 from singerlake.format.state.bookmark import Bookmark
-from singerlake.format.state.features import features_of
 from singerlake.format.state.transactions import Close
 from tests.lakes import build_stream, record_line
 from tests.stores.stores import KINDS, Place

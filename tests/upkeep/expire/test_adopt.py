@@ -6,7 +6,6 @@ import pytest
 
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.stores.stores import Place
 from tests.upkeep.expire.expiring import expire, messages
 from tests.upkeep.gc.test_stores import collect, days

@@ -11,10 +11,10 @@ from singerlake.errors import TooManyConflictsError
 from singerlake.format.metadata.retention import Retention
 from singerlake.format.state.features import features_of
 from singerlake.format.state.model import Manifest
-from singerlake.upkeep.drop_stream import drop_stream
-from singerlake.upkeep.expire import expire_stream
-from singerlake.upkeep.expire.expire_stream import Cut, Expired, expire_messages
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
+from singerlake.upkeep.drop import drop_stream
+from singerlake.upkeep.gc import expire as expiring
+from singerlake.upkeep.gc.expire import Cut, Expired, expire_messages
+from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from tests.format.state.test_fold import add as files_of
 from tests.format.state.test_fold import new_file
 from tests.storage.memory import Step

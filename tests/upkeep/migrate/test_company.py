@@ -9,8 +9,7 @@ import pytest
 
 from singerlake.errors import ForeignManifestError, StreamClosedError, UnknownOutcomeError
 from singerlake.format.state.model import Manifest
-from singerlake.stores.writing.uploads import Upload
-from singerlake.stores.writing.writer import StreamWriter
+from singerlake.stores.writer import StreamWriter, Upload
 from tests.stores.stores import ON_THE_LAKE, Place
 from tests.upkeep.migrate.moving import (
     LAKE_PAIRS,

@@ -16,7 +16,6 @@ from singerlake.stores.commit import commit_once
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.rebuild.repair import Repair
-from singerlake.upkeep.rebuild.repair_stream import RepairOptions, repair_stream
 from tests.stores.stores import IN_A_DATABASE, Place, make_place
 from tests.stores.test_any_writer import upload, writer
 
