@@ -19,6 +19,7 @@ from singerlake.singer_file import Spool, compress_member
 from singerlake.stores.writer import StreamWriter, Upload
 from tests.fakes import START
 from tests.stores.stores import IN_A_DATABASE, ON_THE_LAKE, Place, make_place
+from tests.stores.writing.confirming import on_confirm
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 VERSION = schema_hash(SCHEMA)

@@ -13,6 +13,7 @@ from singerlake.format.state.transactions import RecordRun
 from singerlake.upkeep.context import record_run
 from singerlake.upkeep.reports.census import take_census
 from singerlake.upkeep.reports.status import last_signs, track
+from singerlake.upkeep.result import Tally
 from tests.stores.stores import Place
 
 START = "2026-03-01T00:00:00.000000Z"

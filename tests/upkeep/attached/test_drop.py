@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from singerlake.format.state.features import features_of
 from tests.stores.stores import Place
 from tests.upkeep.attached.photos import begun, key, retired, stored
 from tests.upkeep.erase.erasing import erase

@@ -8,6 +8,7 @@ import pytest
 
 from singerlake.errors import ForeignManifestError, LostBookmarkError, StreamClosedError
 from singerlake.format.state.bookmark import Bookmark
+from singerlake.format.state.features import features_of
 from tests.stores.stores import KINDS, Place
 from tests.upkeep.erase.erasing import (
     check,
