@@ -5,9 +5,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DEMO   := $(VENV)/.demo
+COMPILED := tools/compile_hook.py $(wildcard shared/singerlake/*/_*.c shared/singerlake/*/*/_*.c shared/singerlake/*/*/_*.h)
 SERVERS := $(VENV)/.servers
 # On two cores: tests wait for servers and processes for more than a third of their time.
 PYTEST_ARGS ?= -n 3
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; choose one: make PYTHON=python3.12")'
 EXTRAS := spark dynamodb postgres azure gcs docs
 comma := ,
 space := $(subst ,, )
@@ -31,13 +34,11 @@ help: ## Show this list
 
 install: $(READY) ## Make .venv with the project and its tools
 
-$(READY): pyproject.toml tools/compile_hook.py $(wildcard shared/singerlake/*/_*.c shared/singerlake/*/*/_*.c shared/singerlake/*/*/_*.h)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; choose one: make PYTHON=python3.12")'
-	@echo "Installing into $(VENV): a minute or two, once, and when pyproject.toml changes ..."
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[$(subst $(space),$(comma),$(EXTRAS))]' --group dev
-	@touch $(READY)
+$(READY): pyproject.toml $(COMPILED)
+	@$(CHECK_PYTHON)
+	@echo "A minute or two, once, and when pyproject.toml changes."
+	@$(PYTHON) -m tools.install $(VENV) --group dev --editable '.[$(subst $(space),$(comma),$(EXTRAS))]'
+	@touch $(READY) $(DEMO)
 
 # Programs that only tests need: the demo and the commands do without.
 $(SERVERS): $(READY) tools/chromium.py tools/nginx.py tools/pgbouncer.py tools/azurite.py tools/servers.py
@@ -48,8 +49,14 @@ $(SERVERS): $(READY) tools/chromium.py tools/nginx.py tools/pgbouncer.py tools/a
 	@$(BIN)/python -m tools.servers || echo "Thorough tests of other servers will fail without them; all else works."
 	@touch $(SERVERS)
 
-demo: $(READY) ## Real flights, end to end: tap, lake, replay, tables, Spark (under 5 minutes)
+demo: $(DEMO) ## Real flights, end to end: tap, lake, replay, tables, Spark (3 minutes)
 	@$(BIN)/python -m demo
+
+# What the demo needs to begin; it installs Spark itself, when it comes to it.
+$(DEMO): pyproject.toml $(COMPILED)
+	@$(CHECK_PYTHON)
+	@$(PYTHON) -m tools.install $(VENV) --group demo --editable '.[tables,postgres]'
+	@touch $@
 
 test: lint $(SERVERS) ## Lint, and each behaviour once: what has to hold before a commit
 	$(BIN)/python -m pytest -m 'not thorough and not soak' $(PYTEST_ARGS)

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -26,7 +27,7 @@ OUTPUT = ROOT / "output"
 MARK = OUTPUT / ".made-by-demo"
 LAKE = OUTPUT / "lake"
 TAP, STREAM = "tap-postgres", "public-flights"
-STEPS = 13
+STEPS = 14
 WHAT_TO_LOOK_AT = """
 Look at
     output/lake/raw          the lake: gzip files of the very lines the tap wrote, and a manifest for each stream
@@ -60,11 +61,12 @@ def main() -> int:
 
 def run(display: Display, commands: Commands) -> None:
     """The steps, in the order of a real project's life."""
-    with display.step("Install a third-party tap and a third-party target"):
-        commands.run("meltano", "install")
-    with postgres_server() as server:
+    with ThreadPoolExecutor(1) as beside, postgres_server() as server:
+        installed = beside.submit(commands.run, "meltano", "install")
         with display.step("Load the flights of January to November 2013 into a throwaway PostgreSQL") as say:
             say(f"{flights.load(server.dsn):,} rows")
+        with display.step("Install a third-party tap and a third-party target, begun beside that: meltano install"):
+            installed.result()
         with display.step("Capture: meltano run tap-postgres target-singerlake"):
             commands.run("meltano", "run", "capture", TAP_POSTGRES_SQLALCHEMY_URL=server.dsn)
         with display.step("Make a table of each flight as it is now: singerlake project run output/lake --all") as say:
@@ -83,6 +85,8 @@ def run(display: Display, commands: Commands) -> None:
     with display.step("Replay again: the bookmark knows that nothing is new") as say:
         commands.run("meltano", "run", "replay", TARGET_CSV_OUTPUT_PATH=str(OUTPUT / "csv-second-run"))
         say(f"{rows_in(OUTPUT / 'csv-second-run'):,} rows")
+    with display.step("Install Spark and a Java, which nothing needed so far"):
+        commands.run("python", "-m", "pip", "install", "--group", f"{ROOT / 'pyproject.toml'}:demo-spark")
     with display.step("Read both versions with Spark: spark.read.format('singerlake')") as say:
         lines = commands.run("python", "-m", "demo.spark", str(LAKE), TAP, STREAM).splitlines()
         say(by_airport([json.loads(line) for line in lines]))
