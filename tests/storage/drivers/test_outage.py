@@ -18,12 +18,12 @@ from singerlake import errors
 from singerlake.adapters import open_storage
 from singerlake.clock import random_id
 from singerlake.storage.cloud import storage as cloud_storage
+from singerlake.storage.drivers.azure.driver import LEAST_COPIED
 from singerlake.storage.drivers.gcs.driver import GcsDriver
 from singerlake.storage.drivers.gcs.upload import LEAST as LEAST_JOINED
 from singerlake.storage.drivers.s3.upload import LEAST as LEAST_PART
 from singerlake.storage.port import Part, Storage
 from singerlake.storage.settings import AnySettings
-from singerlake.tables.formats.encode.rows import blocks
 from tests.fakes import FakeClock
 from tests.servers.azurite import ACCOUNT
 from tests.servers.gcs.server import GcsServer
@@ -34,11 +34,11 @@ from tests.storage.buckets import body, written
 MIB = 1 << 20
 IN_PARTS = {
     "s3": {"s3.upload.MULTIPART_THRESHOLD": LEAST_PART, "s3.upload.PART_SIZE": LEAST_PART},
-    "azure": {"azure.driver.ONE_PUT": MIB, "azure.blocks.BLOCK": MIB},
-    "gcs": {"gcs.driver.LONG": MIB, "gcs.driver.BLOCK": MIB, "gcs.compose.SENT": MIB},
+    "azure": {"azure.driver.ONE_PUT": MIB, "azure.driver.BLOCK": MIB},
+    "gcs": {"gcs.upload.LONG": MIB, "gcs.upload.BLOCK": MIB, "gcs.upload.SENT": MIB},
 }
 """What has a driver take a few MiB for a large file."""
-LARGE = {"s3": LEAST_PART + 256, "azure": blocks.LEAST_COPIED + 256, "gcs": 2 * LEAST_JOINED}
+LARGE = {"s3": LEAST_PART + 256, "azure": LEAST_COPIED + 256, "gcs": 2 * LEAST_JOINED}
 """Bytes of an object that a server copies or joins with others."""
 HOST_SETTINGS = {"s3": "s3_endpoint_url", "azure": "lake_root, azure_account", "gcs": "gcs_endpoint_url"}
 

@@ -68,7 +68,7 @@ def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manife
     if unnamed:
         raise CorruptObjectError(
             f"the manifest contradicts itself: 'features' does not name {', '.join(map(repr, unnamed))}, which it has",
-            hint="restore it, or delete it and run 'singerlake rebuild'",
+            hint="run 'singerlake verify'; if it says the same, run 'singerlake rebuild'",
             key=key,
         )
     return manifest
