@@ -82,7 +82,11 @@ def named_features(body: bytes, *, key: str) -> tuple[str, ...]:
     head = decode(b'{"format":1,"features":%b}' % begins[1], _ManifestHead) if begins else _head(body, key)
     named = head.features
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-        raise CorruptObjectError("'features' is not a list of names", key=key)
+        raise CorruptObjectError(
+            "'features' is not a list of names",
+            hint="restore it, or delete it and run 'singerlake rebuild'",
+            key=key,
+        )
     features.check(head.format, named, key=key)
     return tuple(named)
 
