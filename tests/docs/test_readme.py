@@ -141,6 +141,22 @@ def test_the_meltano_project_to_copy_captures_and_replays(tmp_path: Path) -> Non
     assert [message["record"] for message in messages if message["type"] == "RECORD"] == [{"id": 1}, {"id": 2}]
 
 
+def test_the_plugins_of_the_how_to_on_moving_are_those_of_the_readme() -> None:
+    pages = (readme.README, DOCS / "how-to/from-others.md")
+    here, there = (
+        {
+            plugin["name"]: {key: value for key, value in plugin.items() if key != "commands"}
+            for block in readme.blocks(page)
+            if block.name == "meltano.yml"
+            for kind in ("loaders", "utilities")
+            for plugin in yaml.safe_load(block.text)["plugins"][kind]
+        }
+        for page in pages
+    )
+    for name in ("target-singerlake", "singerlake"):
+        assert here[name] == there[name]
+
+
 def test_every_file_it_links_to_is_there() -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", readme.README.read_text())
     assert links
