@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,13 @@ import singerlake
 from singerlake import errors
 from singerlake.errors import SingerlakeError
 
-PAGE = Path(__file__).parents[1] / "docs/reference/commands.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/how-to/trouble.md"
+SOURCES = [
+    path
+    for part in ("shared/singerlake", "target-singerlake", "tap-singerlake")
+    for path in (ROOT / part).rglob("*.py")
+]
 
 
 def below(base: type[SingerlakeError]) -> Iterator[type[SingerlakeError]]:
@@ -35,11 +43,30 @@ def test_the_package_exports_them_all() -> None:
     assert {each.__name__ for each in below(SingerlakeError)} <= {*singerlake.__all__}
 
 
-def test_the_page_of_the_command_lists_each_kind_below_its_base() -> None:
-    rows = [line.split("|")[2:4] for line in PAGE.read_text().splitlines() if line.count("Error` |") == 1]
-    for base in SingerlakeError.__subclasses__():
-        if base.__module__ != errors.__name__:
-            continue
-        [listed] = [kinds for name, kinds in rows if name.strip() == f"`{base.__name__}`"]
-        expected = [each.kind for each in below(base)] or [base.kind]
-        assert sorted(listed.replace("`", "").replace(" ", "").split(",")) == sorted(expected)
+def test_the_page_on_trouble_has_a_remedy_for_each_kind_below_its_base() -> None:
+    sections = re.findall(r"^### .*: `(\w+)`\n\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE)
+    bases = [base for base in SingerlakeError.__subclasses__() if base.__module__ == errors.__name__]
+    assert sorted(name for name, _ in sections) == sorted(base.__name__ for base in bases)
+    for base in bases:
+        rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in dict(sections)[base.__name__].splitlines()]
+        assert sorted(row[0] for row in rows[2:]) == sorted(f"`{each.kind}`" for each in [*below(base)] or [base])
+        assert all(len(row) == 3 and all(row) for row in rows)
+
+
+def test_the_page_on_trouble_quotes_what_the_program_says() -> None:
+    symptoms = PAGE.read_text().partition("## By symptom")[2].partition("\n## ")[0]
+    quoted = [text for text in re.findall(r"^\| `([^`]+)` \| ", symptoms, re.MULTILINE) if not text.endswith("delete")]
+    assert len(quoted) >= 15
+    said = [template for path in SOURCES for template in templates(path)]
+    assert [text for text in quoted if not any(one.fullmatch(text) for one in said)] == []
+    assert [text for text in quoted if any(one.fullmatch(text.swapcase()) for one in said)] == []
+
+
+def templates(path: Path) -> Iterator[re.Pattern[str]]:
+    """What a module says up to the first ``;``, as patterns: any text may stand where it has a variable."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        texts = [part.value if isinstance(part, ast.Constant) else "%s" for part in parts]
+        said = "".join(text for text in texts if isinstance(text, str)).partition(";")[0]
+        if len(re.findall(r"\b[a-z]{2,}\b", said)) > 2:
+            yield re.compile(".+".join(map(re.escape, re.split("%[srd]", said))))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 import yaml
 
@@ -47,7 +48,7 @@ def follow(page: Path, folder: Path) -> int:
 
 @pytest.mark.thorough
 def test_the_commands_print_what_the_readme_shows(tmp_path: Path, java: Java) -> None:
-    assert follow(readme.README, tmp_path) == 8
+    assert follow(readme.README, tmp_path) == 9
 
 
 def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp_path: Path) -> None:
@@ -73,6 +74,26 @@ def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path) -> None
 
 def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path) -> None:
     assert follow(DOCS / "how-to/atomic-runs.md", tmp_path) == 5
+
+
+def test_the_home_page_prints_what_is_shown(tmp_path: Path) -> None:
+    assert follow(DOCS / "index.md", tmp_path) == 3
+
+
+def test_the_how_to_on_trouble_shows_errors_as_they_are(tmp_path: Path) -> None:
+    assert follow(DOCS / "how-to/trouble.md", tmp_path) == 2
+
+
+def test_the_how_to_on_moving_from_others_brings_in_jsonl_and_parquet(tmp_path: Path) -> None:
+    assert follow(DOCS / "how-to/from-others.md", tmp_path) == 5
+    duckdb.sql(f"COPY (FROM '{tmp_path}/users-*.jsonl') TO '{tmp_path}/users.parquet'")
+    brought = [
+        subprocess.run(
+            [sys.executable, "bring.py", "users", files, "id"], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+        for files in ("'users.parquet'", "read_json('users-*.jsonl')")
+    ]
+    assert brought == [(tmp_path / "users.singer").read_text()] * 2
 
 
 @pytest.mark.thorough
@@ -118,6 +139,22 @@ def test_the_meltano_project_to_copy_captures_and_replays(tmp_path: Path) -> Non
     mine.run("replay")
     messages = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
     assert [message["record"] for message in messages if message["type"] == "RECORD"] == [{"id": 1}, {"id": 2}]
+
+
+def test_the_plugins_of_the_how_to_on_moving_are_those_of_the_readme() -> None:
+    pages = (readme.README, DOCS / "how-to/from-others.md")
+    here, there = (
+        {
+            plugin["name"]: {key: value for key, value in plugin.items() if key != "commands"}
+            for block in readme.blocks(page)
+            if block.name == "meltano.yml"
+            for kind in ("loaders", "utilities")
+            for plugin in yaml.safe_load(block.text)["plugins"][kind]
+        }
+        for page in pages
+    )
+    for name in ("target-singerlake", "singerlake"):
+        assert here[name] == there[name]
 
 
 def test_every_file_it_links_to_is_there() -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -55,6 +56,23 @@ def test_every_page_is_in_the_navigation() -> None:
     nav = list(listed(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
     decisions = {page for page in pages if re.match(r"explanation/decisions/\d", page)}
     assert sorted(nav) == sorted(pages - decisions)
+
+
+def test_the_first_level_of_the_navigation_is_seen_at_once() -> None:
+    assert len(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]) <= 8
+
+
+def test_the_picture_is_small_and_loads_nothing() -> None:
+    picture = (DOCS / "assets/lake.svg").read_text()
+    assert len(picture.encode()) < 8000
+    assert {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(picture).iter()} >= {"title", "desc"}
+    assert re.findall(r"(?:href|src)=|@import|https?://(?!www\.w3\.org/2000/svg)", picture) == []
+
+
+def test_the_pages_that_show_the_picture_say_what_is_in_it() -> None:
+    for page in (ROOT / "README.md", DOCS / "index.md"):
+        [said] = re.findall(r"!\[([^\]]*)\]\((?:docs/)?assets/lake\.svg\)", page.read_text())
+        assert len(said.split()) > 8
 
 
 def test_a_link_to_a_page_that_stands_elsewhere_leads_to_it() -> None:

@@ -65,6 +65,13 @@ def test_the_example_is_read_and_has_every_key(tmp_path: Path) -> None:
     assert set(re.findall(r"^    (\w+):", example, re.MULTILINE)) == set(KEYS)
 
 
+def test_the_short_example_is_read(tmp_path: Path) -> None:
+    short = next(block.text for block in blocks(PAGE) if block.language == "yaml" and not block.name)
+    (tmp_path / "projections.yml").write_text(short)
+    found = read_file(tmp_path / "projections.yml", {})
+    assert [each.name for each in found.tables] == ["orders", "order_log", "customers"]
+
+
 def test_what_a_star_makes_is_what_the_page_shows() -> None:
     from singerlake.tables.declaration.model import TableDeclaration
     from singerlake.tables.declaration.streams import Declared, resolve
