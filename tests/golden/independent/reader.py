@@ -64,17 +64,21 @@ class Stream:
         floor = json.loads((log / "floor.json").read_bytes()) if (log / "floor.json").exists() else None
         if floor is not None and (state is None or state["transaction"]["number"] < floor["floor"]):
             state = checked(json.loads((self.folder / floor["snapshot"]).read_bytes()), self)
-        numbers = sorted(int(path.name[:20]) for path in log.iterdir() if re.fullmatch(r"\d{20}\.json", path.name))
-        expected = state["transaction"]["number"] + 1 if state is not None else None
-        for number in numbers:
-            if expected is not None and number < expected:
-                continue
-            if expected is not None and number != expected:
-                raise Unreadable(f"transaction {expected} is missing")
-            state = self._after(state, json.loads((log / f"{number:020}.json").read_bytes()))
-            if state["closed"]:
+        records = [
+            json.loads(path.read_bytes())
+            for path in sorted(log.iterdir())
+            if re.fullmatch(r"\d{20}\.json", path.name)
+            and (state is None or int(path.name[:20]) > state["transaction"]["number"])
+        ]
+        births = [at for at, record in enumerate(records) if record["after"] is None]
+        if births:
+            state, records = None, records[births[-1] :]
+        for record in records:
+            if state is not None and state["closed"]:
                 break
-            expected = number + 1
+            if state is not None and record["number"] != state["transaction"]["number"] + 1:
+                raise Unreadable(f"a transaction before {record['number']} is missing")
+            state = self._after(state, record)
         return self._decided(state)
 
     # 11.6
