@@ -319,8 +319,8 @@ def kind_of(storage: Storage, tap: str, stream: str, root: Callable[[], RootMeta
 
 def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
     """The manifest store in which a stream is by what lies in its log: the store of the snapshot that the log's floor
-    names, else of the newest birth in it; where its newest record, or that snapshot, closes the log for a store elsewhere,
-    that one. None where there is no log, or none that can be read. Raises what storage raises."""
+    names, else of the newest birth in it; where its newest record, or that snapshot, closes the log for a store
+    elsewhere, that one. None where there is no log, or none that can be read. Raises what storage raises."""
     prefix = layout.log_prefix(tap, stream)
     names = (entry.key for entry in storage.list(prefix + "0"))
     keys = [name for name in names if layout.log_number(name[len(prefix) :]) is not None]

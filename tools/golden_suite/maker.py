@@ -117,19 +117,19 @@ class Maker:
     """A stream in the manifest store ``kind``, of the case ``name``. ``messages`` is what a reader must give, in the
     order of the commits; None in the place of what was erased."""
 
-    def __init__(self, kind: str, name: str, settings: StoreSettings, s3: Any) -> None:
+    def __init__(self, kind: str, name: str) -> None:
         self.kind, self.tap, self.stream = kind, "t", "s"
         self.clock = StillClock()
         self._given = 0
         self._own = zlib.crc32(name.encode()) & 0xFFFF
         self.storage = MemoryStorage(clock=self.clock, ids=self.ids)
-        self.lake = Lake(self.storage, self.clock, self.ids, settings, StorageSettings(s3=s3))
+        self.lake = Lake(self.storage, self.clock, self.ids, StoreSettings(), StorageSettings())
         self.messages: list[bytes | None] = []
         self.born = b""
         self._spans: list[tuple[int, str, list[str]]] = []
 
     def ids(self) -> str:
-        """Other ones for each case, since two of them share a database."""
+        """Other ones for each case."""
         self._given += 1
         return f"{self._own:04x}{self._given:012x}"
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.golden.independent.atomic import NoDecision, decision_of, settled_by
 from tests.golden.independent.attached import is_row
+from tests.golden.independent.fields import is_file, wrong_in
 from tests.golden.independent.log import applied
 from tests.golden.independent.members import is_schema, lines_of, members_of, origins_of
 from tests.golden.independent.names import is_place, segment
@@ -188,7 +189,7 @@ class Stream:
             return int(file["offset"] + bookmark["line"])
         for file in state["files"]:
             origins = origins_of(members_of((self.folder / file["path"]).read_bytes()))
-            if sum(count for _, count in origins.replaces) != file["messages"]:
+            if origins.messages != file["messages"]:
                 continue
             before = 0
             for id, count in origins.replaces:
@@ -216,8 +217,10 @@ def features_of(state: dict[str, Any], floor: int) -> list[str]:
 
 def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
     """7, step 2. A state with segments comes as one that has all files in ``files``."""
-    if type(state["format"]) is not int or state["format"] != 1:
+    if type(state.get("format")) is not int or state["format"] != 1:
         raise Unreadable("another format")
+    if wrong_in(state):
+        raise Unreadable(f"fields are missing or not valid: {wrong_in(state)}")
     if not FEATURES.issuperset(state.get("features", ())):
         raise Unreadable("a feature that is not known")
     if (state["tap"], state["stream"]) != (stream.tap, stream.name):
@@ -226,6 +229,8 @@ def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
         state = with_all_files(state, stream.folder)
     except NoSegment as error:
         raise Unreadable(str(error)) from error
+    if not all(is_file(file) for file in state["files"]):
+        raise Unreadable("a field of a file is missing or not valid")
     if not all(is_row(row) for file in state["files"] for row in file.get("attached", ())):
         raise Unreadable("a row that is none")
     if not all(is_place(file["path"]) for file in state["files"]):
