@@ -24,6 +24,7 @@ WRONG: dict[str, list[Any]] = {
     "features": [None, "erased", [1]],
     "tap": [GONE, None, 1],
     "stream": [GONE, None, 1],
+    "lineage": [GONE, 1],
     "store": [GONE, None, 1],
     "next_offset": [GONE, None, 7.0, "7", -1],
     "versions": [GONE, None, [], {"?#psI{8": 1}],
@@ -39,6 +40,8 @@ WRONG_OF_A_FILE: dict[str, list[Any]] = {
     "sha256": [GONE, None, 1],
     "members": [GONE, None, {}, [[240]], [["240", 2]]],
 }
+ROW = [2, "p", None, None, None, None, 1]
+"""Of a message that the first file does not have."""
 WRONG_OF_A_SCHEMA: dict[str, list[Any]] = {"schema": [GONE], "first_offset": [GONE, None, "0", 0.0]}
 
 
@@ -59,6 +62,13 @@ def edits() -> list[Any]:
     return found
 
 
+def refused_by_both(lake: Path) -> None:
+    with pytest.raises(Unreadable):
+        list(Stream(lake, "t", "s").messages(Stream(lake, "t", "s").state()))
+    with pytest.raises(LakeError):
+        selection.select(Lake.open(str(lake)).stream("t", "s").snapshot())
+
+
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
     shutil.copytree(SUITE / "lockfile" / "lake", tmp_path / "lake")
@@ -74,7 +84,21 @@ def test_a_field_that_is_missing_or_not_valid_is_refused(lake: Path, where: str,
     changed(places[where], name, value)
     assert (value is GONE) or json.dumps(state) != json.dumps(before)
     path.write_text(json.dumps(state))
-    with pytest.raises(Unreadable):
-        list(Stream(lake, "t", "s").messages(Stream(lake, "t", "s").state()))
-    with pytest.raises(LakeError):
-        selection.select(Lake.open(str(lake)).stream("t", "s").snapshot())
+    refused_by_both(lake)
+
+
+def test_a_row_of_a_message_that_the_file_does_not_have_is_refused(lake: Path) -> None:
+    path = lake / "raw" / "t" / "s" / "manifest.json"
+    state = json.loads(path.read_bytes())
+    assert state["files"][0]["messages"] == ROW[0]
+    state |= {"features": ["attached"]}
+    state["files"][0] |= {"attached": [ROW]}
+    path.write_text(json.dumps(state))
+    refused_by_both(lake)
+
+
+def test_an_integer_with_an_exponent_is_refused(lake: Path) -> None:
+    path = lake / "raw" / "t" / "s" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "next_offset": 7}).replace(": 7,", ": 7e0,"))
+    assert ": 7e0," in path.read_text()
+    refused_by_both(lake)

@@ -60,4 +60,5 @@ OF_A_STATE: dict[str, Callable[[Any], bool]] = {
 def wrong_in(state: dict[str, Any]) -> list[str]:
     """The fields that are not there, or of another kind."""
     wrong = [name for name, holds in OF_A_STATE.items() if not holds(state.get(name))]
+    wrong += [] if isinstance(state.get("lineage", 0), str | None) else ["lineage"]
     return wrong + ([] if list_of(is_text)(state.get("features", [])) else ["features"])

@@ -231,7 +231,8 @@ def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
         raise Unreadable(str(error)) from error
     if not all(is_file(file) for file in state["files"]):
         raise Unreadable("a field of a file is missing or not valid")
-    if not all(is_row(row) for file in state["files"] for row in file.get("attached", ())):
+    rows = [(row, file["messages"]) for file in state["files"] for row in file.get("attached", ())]
+    if not all(is_row(row) and row[0] < messages for row, messages in rows):
         raise Unreadable("a row that is none")
     if not all(is_place(file["path"]) for file in state["files"]):
         raise Unreadable("a path that leads elsewhere")
