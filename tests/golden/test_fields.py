@@ -24,7 +24,7 @@ WRONG: dict[str, list[Any]] = {
     "features": [None, "erased", [1]],
     "tap": [GONE, None, 1],
     "stream": [GONE, None, 1],
-    "lineage": [GONE, 1],
+    "lineage": [GONE, None, 1],
     "store": [GONE, None, 1],
     "next_offset": [GONE, None, 7.0, "7", -1],
     "versions": [GONE, None, [], {"?#psI{8": 1}],

@@ -213,7 +213,7 @@ def moment(text: str) -> datetime:
 
 def test_the_document_s_vectors_are_those_of_the_suite() -> None:
     text = (SUITE.parents[2] / "shared" / "docs" / "format" / "hash.md").read_text()
-    rows = re.findall(r"^\| `(.*)` \| `(0x[0-9a-f]{16})` \| `(.{7})` \| `(\S+)` \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\|`(.*)`\|`(0x[0-9a-f]{16})`\|`(.{7})`\|`(\S+)`\|$", text, re.MULTILINE)
     known = json.loads((SUITE / "schema-hashes.json").read_text())["schemas"]
     assert len(rows) >= 5
     assert set(rows) <= {(each["canonical"], each["fingerprint"], each["hash"], each["segment"]) for each in known}

@@ -50,6 +50,7 @@ OF_A_STATE: dict[str, Callable[[Any], bool]] = {
     "tap": is_text,
     "stream": is_text,
     "store": is_text,
+    "lineage": is_text,
     "next_offset": is_count,
     "versions": map_of(is_text),
     "schemas": map_of(is_schema),
@@ -60,5 +61,4 @@ OF_A_STATE: dict[str, Callable[[Any], bool]] = {
 def wrong_in(state: dict[str, Any]) -> list[str]:
     """The fields that are not there, or of another kind."""
     wrong = [name for name, holds in OF_A_STATE.items() if not holds(state.get(name))]
-    wrong += [] if isinstance(state.get("lineage", 0), str | None) else ["lineage"]
     return wrong + ([] if list_of(is_text)(state.get("features", [])) else ["features"])
