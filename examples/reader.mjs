@@ -92,8 +92,8 @@ function isRow(row) {
   return isCount(message) && isText(property) && (source === null || isText(source)) && (object || none);
 }
 const STATE = {
-  tap: isText, stream: isText, store: isText, next_offset: isCount, versions: mapOf(isText), schemas: mapOf(isSchema),
-  features: maybe(listOf(isText)), files: listOf(isObject), segments: maybe(listOf(isObject)),
+  tap: isText, stream: isText, store: isText, lineage: isText, next_offset: isCount, versions: mapOf(isText),
+  schemas: mapOf(isSchema), features: maybe(listOf(isText)), files: listOf(isObject), segments: maybe(listOf(isObject)),
   transaction: (value) => isCount(value?.number),
 };
 const SEGMENT = { name: isName, sha256: isSum, offset: isCount, end: isCount };
@@ -215,9 +215,9 @@ export async function* read(root, tap, stream, { from, version, older } = {}) {
   let state = await load(root, tap, stream, older);
   const hash = Object.keys(state.versions).find((key) => state.versions[key] === version);
   check(version === undefined || hash, `there is no version ${version}`);
-  let next = from ?? state.schemas[hash]?.first_offset ?? 0;
+  let next = from ?? Math.max(state.schemas[hash]?.first_offset ?? 0, state.floor);
   for (let gone; ;) {
-    check(from === undefined || next >= state.floor, `the messages at ${next} expired: it begins at ${state.floor}`);
+    check(next >= state.floor, `the messages at ${next} expired: it begins at ${state.floor}`);
     try {
       for await (const file of filesFrom(root, state, next)) {
         for await (const message of messagesOf(root, state, file, next)) {

@@ -30,6 +30,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Storage
 from singerlake.stores.log import Floor, is_newest
+from singerlake.stores.numbered import is_birth
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import published
@@ -184,11 +185,25 @@ class StateReader:
                     raise
             else:
                 loaded = loaded or self._published(None)
-                if loaded is None or loaded.manifest.store == kind:
-                    return loaded
-                now = self._kind()
+                if loaded is None:
+                    return None
+                if loaded.manifest.store == kind:
+                    now = self._successor(loaded.manifest)
+                    if now is None or now in tried:
+                        return loaded
+                    tried.add(kind)
+                else:
+                    now = self._kind()
             kind = now
         return self._published(None)
+
+    def _successor(self, state: Manifest) -> str | None:
+        """The store that goes on in the log's folder behind a closed state, where that was read since ``manifest.json``
+        is older and ``floor.json`` is lost."""
+        if state.closed is None or state.store not in _LOGS_ON_THE_LAKE:
+            return None
+        now = logged_kind(self._storage, self._place.tap, self._place.stream)
+        return now if now in _LOGS_ON_THE_LAKE and now != state.store else None
 
     def _by_log(self, kind: str | None) -> Loaded | None:
         """The newest state by the log of a store; None where readers follow none, and where ``manifest.json`` is newer:
@@ -304,8 +319,8 @@ def kind_of(storage: Storage, tap: str, stream: str, root: Callable[[], RootMeta
 
 def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
     """The manifest store in which a stream is by what lies in its log: the store of the snapshot that the log's floor
-    names, else of the oldest record; where its newest record, or that snapshot, closes the log for a store elsewhere,
-    that one. None where there is no log, or none that can be read. Raises what storage raises."""
+    names, else of the newest birth in it; where its newest record, or that snapshot, closes the log for a store
+    elsewhere, that one. None where there is no log, or none that can be read. Raises what storage raises."""
     prefix = layout.log_prefix(tap, stream)
     names = (entry.key for entry in storage.list(prefix + "0"))
     keys = [name for name in names if layout.log_number(name[len(prefix) :]) is not None]
@@ -318,7 +333,8 @@ def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
             named = storage.get(layout.stream_prefix(tap, stream) + decode(floor.body, Floor).snapshot)
             states = [decode(named.body, _LoggedState)] if named else []
         else:
-            states = [change.manifest for change in _changes(storage, keys[:1]) if change.manifest is not None]
+            born = next((change for key in reversed(keys) if (change := _birth(storage, key)) is not None), None)
+            states = [born.manifest] if born is not None and born.manifest is not None else []
     except (msgspec.DecodeError, LakeError):
         return None
     if not states:
@@ -330,6 +346,13 @@ def logged_kind(storage: Storage, tap: str, stream: str) -> str | None:
 def _changes(storage: Storage, keys: list[str]) -> list[_LoggedChange]:
     stored = storage.get(keys[0]) if keys else None
     return decode(stored.body, _LoggedRecord).changes if stored else []
+
+
+def _birth(storage: Storage, key: str) -> _LoggedChange | None:
+    stored = storage.get(key)
+    if stored is None or not is_birth(stored.body):
+        return None
+    return next(iter(decode(stored.body, _LoggedRecord).changes), None)
 
 
 prepare_decoders(_LoggedState, _LoggedChange, _LoggedTransaction, _LoggedEntry, _LoggedRecord)

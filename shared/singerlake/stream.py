@@ -285,7 +285,7 @@ class LakeStream:
                 provenance = self.provenance(file)
             except MissingFileError:
                 continue
-            if provenance is None or sum(count for _, count in provenance.replaces) != file.messages:
+            if provenance is None or provenance.messages != file.messages:
                 continue
             offset = file.offset
             for original, messages in provenance.replaces:

@@ -81,6 +81,11 @@ def have_another_lineage(manifest: dict[str, Any]) -> None:
     manifest["lineage"] = "another"
 
 
+def have_expired(manifest: dict[str, Any]) -> None:
+    manifest.pop("segments", None)
+    manifest |= {"files": [], "features": ["expired"]}
+
+
 def spelled(name: str, text: str) -> Callable[[dict[str, Any]], bytes]:
     """A manifest with a field as text, for what ``json`` writes otherwise."""
     return lambda manifest: json.dumps({**manifest, name: "HERE"}).replace('"HERE"', text).encode()
@@ -112,6 +117,7 @@ REFUSALS: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
     "a float where an integer stands": (spelled("next_offset", "7.0"), "next_offset"),
     "an exponent": (spelled("next_offset", "7e0"), "next_offset"),
     "a field is null": (with_state(versions=None), "versions"),
+    "a lineage that is none": (with_state(lineage=None), "lineage"),
     "features are null": (with_state(features=None), "features"),
     "a field of another kind": (with_file(bytes="1"), "bytes"),
     "a checksum that is none": (with_file(sha256=SUM.upper()), "sha256"),
@@ -334,10 +340,11 @@ def answers(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     shorten_the_first_segment(shortened / "raw/t/s")
     ask("shortened", "segments", shortened)
     for case, lose in (("lockfile", lose_the_last_file), ("segments", lose_the_last_segment)):
-        older, replaced = changed(case, lose), changed(case, have_another_lineage)
-        for name, manifests in (("joined", [older]), ("lost", [older, older]), ("replaced", [older, replaced])):
+        older, replaced, expired = (changed(case, each) for each in (lose, have_another_lineage, have_expired))
+        later = {"joined": [], "lost": [older], "replaced": [replaced], "expired": [expired]}
+        for name, manifests in later.items():
             ask(f"{name}-{case}", case)
-            server.manifests[f"{name}-{case}"] = list(manifests)
+            server.manifests[f"{name}-{case}"] = [older, *manifests]
     ask("failing", "lockfile")
     server.failing.add("failing")
 
@@ -561,7 +568,12 @@ def test_it_reads_on_where_a_listed_object_was_replaced(
     assert (joined["error"], messages(joined)) == (None, everything)
     assert manifests(f"joined-{case}") == 2
 
-    for name, words in (("lost", "is listed, but there is no such object"), ("replaced", "was replaced by another")):
+    wrong = {
+        "lost": "is listed, but there is no such object",
+        "replaced": "was replaced by another",
+        "expired": "expired: it begins at",
+    }
+    for name, words in wrong.items():
         answer = answers[f"{name}-{case}"]
         given = messages(answer)
         assert words in answer["error"]

@@ -18,6 +18,7 @@ from tests.golden.independent.identity import lake_id_of
 from tests.golden.independent.names import name_of, segment
 from tests.golden.independent.reader import Stream, features_of
 from tests.golden.independent.schemas import canonical_bytes, hash_of
+from tests.golden.independent.segments import is_timed
 from tests.golden.independent.times import may_hold, moment
 from tests.golden.independent.unreadable import Unreadable
 
@@ -122,9 +123,31 @@ def test_it_goes_on_at_bookmarks(stream: Stream, expected: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("case", having("as_of"))
 def test_it_finds_the_ends_as_of_a_commit(lake: Path, expected: dict[str, Any]) -> None:
+    tap = expected["tap"]
+    states = {name: Stream(lake, tap, name).state() for name in expected["taps"][tap]}
     for each in expected["as_of"]:
-        states = {name: Stream(lake, expected["tap"], name).state() for name in each["ends"]}
-        assert ends_as_of(lake / "raw" / segment(expected["tap"]), each["commit"], states) == each["ends"]
+        if each["ends"] is None:
+            with pytest.raises(Unreadable):
+                ends_as_of(lake / "raw" / segment(tap), each["commit"], states)
+        else:
+            assert ends_as_of(lake / "raw" / segment(tap), each["commit"], states) == each["ends"]
+
+
+@pytest.mark.parametrize("case", having("paths"))
+def test_it_takes_the_copies(stream: Stream, expected: dict[str, Any]) -> None:
+    assert [file["path"] for file in stream.state()["files"]] == expected["paths"]
+
+
+@pytest.mark.parametrize("case", having("runs"))
+def test_it_merges_runs(stream: Stream, expected: dict[str, Any]) -> None:
+    names = ("id", "writer", "status", "files", "records", "table_version", "activated")
+    assert [[run.get(name) for name in names] for run in stream.state()["runs"]] == expected["runs"]
+
+
+@pytest.mark.parametrize("case", having("unknown_times"))
+def test_it_knows_which_times_are_unknown(stream: Stream, expected: dict[str, Any]) -> None:
+    unknown = [file["id"] for file in stream.state()["files"] if not is_timed(file, moment)]
+    assert unknown == expected["unknown_times"]
 
 
 @pytest.mark.parametrize("case", having("between"))

@@ -324,9 +324,10 @@ def test_a_damaged_state_is_named(damaged: Damaged, body: bytes) -> None:
     damaged.refused(CorruptObjectError, state_key(TABLE))
 
 
-def test_a_table_of_a_newer_format_is_left_alone(damaged: Damaged) -> None:
+@pytest.mark.parametrize("other", [b"2", b"0", b"-1"])
+def test_a_table_of_another_format_is_left_alone(damaged: Damaged, other: bytes) -> None:
     body = damaged.storage._objects[state_key(TABLE)].body
-    damaged.storage.put(state_key(TABLE), body.replace(b'"format": 1', b'"format": 2', 1))
+    damaged.storage.put(state_key(TABLE), body.replace(b'"format": 1', b'"format": ' + other, 1))
     with pytest.raises(SingerlakeError, match="upgrade singerlake"):
         runner_of(damaged.lake).run(declaration_of(LATEST))
 

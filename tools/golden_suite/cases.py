@@ -1,21 +1,32 @@
-"""The cases of the suite, each a function that makes a stream and says what a reader must give of it."""
+"""The cases of the suite that are made next, each a function that makes a stream and says what a reader must give of
+it. One that is in the suite is data from then on, and its function may go."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from singerlake.format import layout
-from singerlake.format.state.manifest import to_json
-from singerlake.format.state.transactions import ReplaceFiles, Transaction
-from singerlake.stores.commit import submit_transaction
+from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
+from singerlake.format.kept_schema import kept, to_json
+from singerlake.format.schema_hash import schema_hash
+from singerlake.format.state.manifest import to_json as manifest_json
+from singerlake.format.state.model import Run, StreamSchema
+from singerlake.format.state.transactions import AddFiles, Change, RecordRun, Transaction
+from singerlake.singer_file import compress_member
+from singerlake.stores.atomic.commit_run import AtomicRun, RunShare, commit_run
+from singerlake.stores.atomic.decisions import Decisions
+from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded
-from tools.golden_suite.maker import V1, V2, Maker, activate, empty_part, file_bytes, provenance, record
+from tools.golden_suite.maker import RUN, V1, V2, Maker, file_bytes, record, schema_line
 
 Case = Callable[[Maker], dict[str, Any]]
 CASES: dict[str, Case] = {}
+HOLE = b'{"type":"ERASED"}'
+V3, V4, V5 = ({"type": "object", "properties": {name: {}}} for name in ("a", "b", "c"))
 
 
 def case(made: Case) -> Case:
@@ -24,387 +35,298 @@ def case(made: Case) -> Case:
     return made
 
 
-def plain(maker: Maker) -> None:
-    """Offsets 0 to 2 of v1 in two files, 3 to 5 of v2 with lines that are no strict JSON, and 6 of v1 again."""
-    maker.add(V1, [record(1), record(2)])
-    maker.add(V1, [record(3)])
-    odd = b'{"type":"RECORD","stream":"s","record":{"n":5,"x":NaN},"n":1}\r'
-    maker.add(V2, [record(4, note="é"), activate(7)], [odd])
-    maker.add(V1, [b'{"type": "RECORD", "stream": "s", "record": {"n": 6, "n": 7, "note": "\\ud800 \\"SCHEMA\\""}}'])
+# Logs without their floor
 
 
-@case
-def lockfile(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    return maker.expected("A stream of two versions, the first of which comes back.")
-
-
-@case
-def log(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.finish()
-    return maker.expected("The same in the store log, with manifest.json up to date.")
-
-
-@case
-def log_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
+def moved_to_merge(maker: Maker) -> bytes:
+    """A stream that moved from log to merge, and went on there, without its floor; gives manifest.json of before."""
     maker.add(V1, [record(1), record(2)])
     before = maker.manifest_body()
     maker.add(V2, [record(3)])
-    maker.add(V1, [record(4)])
-    maker.vacuum()
-    maker.put(maker.manifest_key, before)
-    return maker.expected("manifest.json is behind: the rest is in _log.")
-
-
-@case
-def log_without_its_manifest(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.delete(maker.manifest_key)
-    return maker.expected("manifest.json is gone: all of it is in _log, from the birth on.")
-
-
-@case
-def log_trimmed(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.store().trim(keep=1, dry_run=False)
-    maker.add(V1, [record(8)])
-    maker.delete(maker.manifest_key)
-    return maker.expected("manifest.json is gone, and so are old records: floor.json names a snapshot.")
-
-
-@case
-def log_trimmed_below_an_older_manifest(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.store().trim(keep=1, dry_run=False)
-    maker.add(V1, [record(8)])
-    maker.put(maker.manifest_key, maker.born)
-    return maker.expected("manifest.json was put back from a backup that is older than the oldest record.")
-
-
-@case
-def log_with_a_gap(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.put(maker.manifest_key, maker.born)
-    maker.delete(maker.log_key(layout.log_name(2)))
-    return maker.refused("Transaction 2 is missing in _log, which is an error for whoever follows the log.")
-
-
-@case
-def merge(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.finish()
-    return maker.expected("The same in the store merge.")
-
-
-@case
-def merge_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
-    maker.add(V1, [record(1), record(2)])
-    maker.add(V1, [record(3)])
-    maker.add(V2, [record(4)])
-    first, second, _ = maker.state().files
-    # Two writers join the same files at once: what is settled first takes effect, the other is void.
-    base = maker.store().load()
-    assert base is not None
-    commits = []
-    for _ in range(2):
-        store = maker.store()
-        change = ReplaceFiles(old=(first.id, second.id), new=(maker.joined([first, second]),))
-        transaction = Transaction(id=maker.ids(), at=maker.now(), change=change)
-        commits.append(submit_transaction(store, base, transaction, clock=maker.clock))
-    assert all(commit.outcome is None for commit in commits)
-    outcomes = [maker.settled(commit, base) for commit in commits]
-    assert sorted(isinstance(each, Loaded) for each in outcomes) == [False, True]
-    maker.add(V1, [record(5)])
-    maker.put(maker.manifest_key, maker.born)
-    return maker.expected("manifest.json is that of the birth: the rest is in settle records, and one change is void.")
-
-
-@case
-def dynamodb(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.store().trim(keep=1, dry_run=False)
-    maker.finish()
-    return maker.expected("The log is in DynamoDB: manifest.json is all that a reader sees of it.")
-
-
-@case
-def postgres(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.finish()
-    return maker.expected("The log is in PostgreSQL: manifest.json is all that a reader sees of it.")
-
-
-@case
-def migrated(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.migrate("log")
-    maker.add(V2, [record(8)])
-    return maker.expected("Moved from lockfile to log: the log begins with a whole state.")
-
-
-@case
-def migrated_to_merge_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
-    plain(maker)
     maker.migrate("merge", from_kind="log")
-    maker.add(V2, [record(8)])
-    maker.delete(maker.manifest_key)
-    return maker.expected("Moved from log to merge, in the same folder; manifest.json is gone.")
+    maker.add(V2, [record(4)])
+    maker.delete(maker.log_key(layout.LOG_FLOOR))
+    return before
 
 
 @case
-def migrated_to_a_database_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.migrate("postgres", from_kind="log")
-    maker.add(V2, [record(8)])
+def log_moved_to_merge_without_its_manifest_and_floor(maker: Maker) -> dict[str, Any]:
+    moved_to_merge(maker)
     maker.delete(maker.manifest_key)
-    return maker.expected("Moved from log to postgres; manifest.json is gone, _log ends where it moved.", rebuilt=True)
+    return maker.expected("Moved from log to merge; manifest.json and floor.json are gone: the newest birth counts.")
 
 
 @case
-def log_without_any_metadata(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.delete(maker.manifest_key)
-    maker.delete(layout.root_metadata_key())
-    return maker.expected("manifest.json and singerlake.json are gone: the log says itself whose it is.")
-
-
-@case
-def log_closed_for_lockfile_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    root = maker.get(layout.root_metadata_key())
-    maker.migrate("lockfile", from_kind="log")
-    maker.add(V2, [record(8)])
-    maker.delete(maker.manifest_key)
-    maker.put(layout.root_metadata_key(), root)
+def log_moved_to_merge_without_its_floor_and_an_older_manifest(maker: Maker) -> dict[str, Any]:
+    maker.put(maker.manifest_key, moved_to_merge(maker))
     return maker.expected(
-        "Moved from log to lockfile, alone of its lake; manifest.json, which held the state since then, is gone.",
-        rebuilt=True,
+        "Moved from log to merge; floor.json is gone, and manifest.json was put back from before: a birth lies behind "
+        "the close."
     )
 
 
 @case
-def vacuumed(maker: Maker) -> dict[str, Any]:
-    for n in range(6):
-        maker.add(V1, [record(10 * n), record(10 * n + 1)])
-    files = maker.state().files
-    between = maker.replace(files[0:2])
-    maker.replace(files[2:4])
-    made = maker.replace(maker.state().files[0:2])
-    lineage = maker.state().lineage
+def log_with_runs_ahead_of_its_manifest(maker: Maker) -> dict[str, Any]:
+    maker.add(V1, [record(0)])
+    maintenance = Run(id="", writer="suite", started=maker.now(), updated=maker.now(), status="finished", kind="gc")
+    known = [msgspec.to_builtins(msgspec.structs.replace(maintenance, id=f"gc-{n:02}")) for n in range(49)]
+    maker.edit(lambda manifest: manifest.update(runs=known))
+    before = maker.manifest_body()
+
+    def commit(change: Change) -> None:
+        maker.clock.sleep(1)
+        store = maker.store()
+        base = store.load()
+        assert base is not None
+        transaction = Transaction(id=maker.ids(), at=maker.now(), change=change)
+        assert isinstance(commit_transaction(store, base, transaction, clock=maker.clock), Loaded)
+
+    def told(kind: str, **more: Any) -> Run:
+        return Run(**{"id": kind, "writer": "suite", "started": maker.now(), "kind": kind, **more})
+
+    def brought(n: int, **more: Any) -> AddFiles:
+        id = maker.ids()
+        body = file_bytes(V1, [[record(n)]], maker.header(id))
+        file = maker.described(V1, body, id, [[record(n)]])
+        maker.put(maker.prefix + file.path, body)
+        maker.messages.append(record(n))
+        schemas = {file.version: StreamSchema(schema=V1, key_properties=("n",))}
+        return AddFiles(files=(file,), schemas=schemas, run=told("capture", **more))
+
+    commit(brought(1, status="running", table_version=7, files=99, messages=99))
+    commit(RecordRun(run=told("vacuum", status="finished", files=2, records=1)))
+    commit(brought(2, status="finished", writer="another", activated=7))
+    commit(RecordRun(run=told("erase", status="finished", files=1, records=3)))
+    maker.put(maker.manifest_key, before)
     return maker.expected(
-        "Joined, and joined again. The files that were replaced are still there.",
-        bookmarks=[
-            maker.resumes(8, lineage=lineage, offset=8),
-            maker.resumes(3, lineage="another", offset=77, file=files[1].id, line=1),
-            maker.resumes(7, lineage="another", offset=0, file=files[3].id, line=1),
-            maker.resumes(2, lineage="another", offset=0, file=between.id, line=2),
-            maker.resumes(5, lineage=None, offset=0, file=made.id, line=5),
-            maker.resumes(9, lineage=lineage, offset=9, file="gone000000000000", line=1),
-            maker.resumes(None, lineage="another", offset=9, file="gone000000000000", line=1),
+        "Runs in the log: one brings files twice, and of more than 50 of maintenance the oldest goes.",
+        runs=[
+            [
+                run["id"],
+                run["writer"],
+                run["status"],
+                run["files"],
+                run["records"],
+                run.get("table_version"),
+                run.get("activated"),
+            ]
+            for run in msgspec.to_builtins(maker.state().runs)
         ],
     )
 
 
-@case
-def vacuumed_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
-    for n in range(6):
-        maker.add(V1, [record(10 * n), record(10 * n + 1)])
-    files = maker.state().files
-    maker.replace(files[0:2])
-    maker.replace(files[2:4])
-    maker.replace(maker.state().files[0:2])
-    maker.add(V2, [record(70)])
-    maker.delete(maker.manifest_key)
-    return maker.expected(
-        "All files are there, the joined ones and what they were made of: each message counts once.",
-        rebuilt=True,
-        bookmarks=[maker.resumes(3, lineage="another", offset=77, file=files[1].id, line=1)],
-    )
+# Times
 
 
 @case
-def joined_from_another_number_of_messages(maker: Maker) -> dict[str, Any]:
-    first = maker.add(V1, [record(1), record(2)])
-    second = maker.add(V1, [record(3), record(4)])
-    front = empty_part(provenance(maker.ids(), [(first.id, 2), (second.id, 2)]))
-    maker.put_file(V1, front + maker.body(first), id="00000000000000j1")
-    maker.delete(maker.manifest_key)
-    return maker.expected(
-        "A joined file says 4 messages and holds 2: it is damaged, and its originals count.", rebuilt=True
-    )
-
-
-@case
-def listed_join_from_another_number_of_messages(maker: Maker) -> dict[str, Any]:
-    files = [maker.add(V1, [record(2 * n), record(2 * n + 1)]) for n in range(2)]
-    made = maker.replace(files)
-    front = empty_part(provenance(made.id, [(files[0].id, 1), (files[1].id, 2)]))
-    body = front + maker.body(files[0]) + maker.body(files[1])
-    maker.put(maker.prefix + made.path, body)
-    maker.relist(made, body)
-    return maker.expected(
-        "A listed joined file says 3 messages and holds 4: its messages are read by the manifest, and no bookmark is "
-        "found by what it says.",
-        bookmarks=[
-            maker.resumes(None, lineage="another", offset=9, file=files[1].id, line=1),
-            maker.resumes(3, lineage="another", offset=9, file=made.id, line=3),
-        ],
-    )
-
-
-@case
-def only_an_exact_cover_has_each_message_once(maker: Maker) -> dict[str, Any]:
-    files = [maker.add(V1, [record(n)]) for n in range(6)]
-    for begin, end in ((0, 3), (3, 6), (1, 5)):
-        maker.joined(files[begin:end])
-    for file in files:
-        maker.delete(maker.prefix + file.path)
-    maker.delete(maker.manifest_key)
-    return maker.expected("Files of 3, 3 and 4 originals: the largest first gives some messages twice.", rebuilt=True)
-
-
-@case
-def messages_that_must_come_twice(maker: Maker) -> dict[str, Any]:
-    files = [maker.add(V1, [record(n)]) for n in range(3)]
-    maker.joined(files[0:2])
-    maker.joined(files[1:3])
-    for file in files:
-        maker.delete(maker.prefix + file.path)
-    maker.delete(maker.manifest_key)
-    maker.messages = [record(0), record(1), record(1), record(2)]
-    return maker.expected("No choice of files has the second message once: twice is better than never.", rebuilt=True)
-
-
-@case
-def copies_and_clashes(maker: Maker) -> dict[str, Any]:
-    first = maker.add(V1, [record(1), record(2)], [record(3)])
-    second = maker.add(V1, [record(4)])
-    body = maker.body(first)
-    maker.put(maker.prefix + first.path.replace(first.id, "copy000000000000"), body)
-    cut = first.members[1][0]
-    maker.put(maker.prefix + first.path.replace(first.id, "cut0000000000000"), body[:cut])
-    # Another content under the id of the second file.
-    maker.clock.sleep(1)
-    maker.put_file(V1, file_bytes(V1, [[record(5), record(6)]], maker.header(second.id)), id="clash00000000000")
-    maker.put_file(V1, b"\x1f\x8b\x08 damaged", id="damaged000000000")
-    maker.put_file(V1, file_bytes(V1, [[record(7)]], None), id="silent0000000000")
-    maker.delete(maker.manifest_key)
-    maker.messages = [record(n) for n in (1, 2, 3, 4, 5, 6, 7)]
-    return maker.expected(
-        "A copy, a copy cut between two members, two contents under one id, a damaged file, and one that says "
-        "nothing of itself, which comes last.",
-        rebuilt=True,
-    )
-
-
-@case
-def unlisted_files(maker: Maker) -> dict[str, Any]:
-    first = maker.add(V1, [record(1)])
-    second = maker.add(V1, [record(2)])
-    maker.joined([first, second])
-    maker.put_file(V1, file_bytes(V1, [[record(3)]], maker.header(maker.ids())), id="orphan0000000000")
-    return maker.expected("Files that nothing lists: only those of manifest.json count.")
-
-
-@case
-def times_that_are_unknown(maker: Maker) -> dict[str, Any]:
-    maker.add(V1, [record(1, time_extracted="2026-01-01T00:00:05Z"), record(2)])
-    maker.add(V1, [record(3), record(4, time_extracted="2026-02-01T00:00:00.5+01:00")])
-    maker.add(V1, [record(5)])
-    files = maker.state().files
-    wrong = [
-        msgspec.structs.replace(files[1], first="2026-03-01T00:00:00.000000Z", last="2026-01-31T23:00:00.500000Z"),
-        msgspec.structs.replace(files[2], first="soon", last="soon"),
+def times_with_fractions(maker: Maker) -> dict[str, Any]:
+    for n in range(3):
+        maker.add(V1, [record(n)])
+    times = ["2026-01-01T00:30.5Z", "2026-01-01T00.5Z", "2026-01-01T00:30:10,5Z"]
+    files = [
+        msgspec.structs.replace(file, first=time, last=time)
+        for file, time in zip(maker.state().files, times, strict=True)
     ]
-    state = msgspec.structs.replace(maker.state(), files=(files[0], *wrong))
-    maker.put(maker.manifest_key, to_json(state))
+    maker.put(maker.manifest_key, manifest_json(msgspec.structs.replace(maker.state(), files=tuple(files))))
     return maker.expected(
-        "The second file's first is later than its last, the third's are none: nothing may be left out by them.",
+        "A fraction of minutes or of hours names no moment, one of seconds does, behind a comma, too.",
         between=[
-            {"from": "2026-01-31T00:00:00Z", "to": "2026-02-28T00:00:00Z", "offsets": [3]},
-            {"from": "2026-01-01T00:00:05Z", "to": "2026-01-01T00:00:05Z", "offsets": [0]},
+            {"from": "2026-06-01T00:00:00Z", "to": "2026-06-02T00:00:00Z", "offsets": [0, 1]},
+            {"from": "2026-01-01T00:30:10.5Z", "to": "2026-01-01T00:30:10.5Z", "offsets": [0, 1, 2]},
         ],
-        unknown_times=[file.id for file in wrong],
+        unknown_times=[file.id for file in files[:2]],
+    )
+
+
+# Data files
+
+
+def vacuumed(id: str, replaces: Sequence[tuple[str, int]], **more: Any) -> bytes:
+    return empty_member(msgspec.json.encode(Provenance(id=id, lineage="x", offset=0, replaces=tuple(replaces), **more)))
+
+
+@case
+def schema_messages_of_every_kind(maker: Maker) -> dict[str, Any]:
+    without = b'{"type":"SCHEMA","stream":"s","key_properties":["n"]}\n'
+    for n, texts in enumerate(((without, b""), (schema_line(V1), schema_line(V2)))):
+        maker.clock.sleep(1)
+        id, line = maker.ids(), record(n)
+        first, more = texts
+        body = compress_member(first, 1, extra=maker.header(id)) + compress_member(more + line + b"\n", 1)
+        maker.commit(V1, body, id, [[line]])
+    return maker.expected("The first SCHEMA message has no schema; a later one is of another version.")
+
+
+@case
+def schema_messages_of_every_kind_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
+    expected = schema_messages_of_every_kind(maker)
+    maker.delete(maker.manifest_key)
+    maker.messages = maker.messages[1:]
+    return maker.expected(
+        f"{expected['about']} Without manifest.json the first file is damaged.",
+        rebuilt=True,
+        versions={"v1": {"hash": schema_hash(V1), "first_offset": 0}},
     )
 
 
 @case
-def shapes(maker: Maker) -> dict[str, Any]:
-    maker.foreign([[record(1), record(2)]], own_member=False)
-    # A name, a comment and a checksum in the header.
-    maker.foreign([[record(3)], [record(4)]], flags=2 | 8 | 16)
-    maker.foreign([[record(5)]], twice=True)
-    maker.foreign([[record(6)], [], [record(7)]], front=2)
-    maker.foreign([[record(8)]], own=False)
-    return maker.expected("Files of every shape that the format allows.")
+def joins_of_every_kind_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
+    a, b, c, d, e, f = (maker.add(V1, [record(n)]) for n in range(6))
+    bodies = {file.id: maker.body(file) for file in (a, b, c, d)}
+    front = vacuumed("v100000000000000", [(a.id, 1)]) + vacuumed("v200000000000000", [(b.id, 1)])
+    maker.put_file(V1, front + bodies[a.id] + bodies[b.id], id="another000000000")
+    maker.put_file(V1, vacuumed("", [(c.id, 1), (d.id, 1)]) + bodies[c.id] + bodies[d.id], id="empty00000000000")
+    for file in (a, b, d):
+        maker.delete(maker.prefix + file.path)
+    wrong = file_bytes(V1, [[record(n)] for n in (90, 91, 92)], maker.header(maker.ids()))
+    maker.put_file(V1, vacuumed(maker.ids(), [(e.id, 5), (f.id, -2)]) + wrong, id="negative00000000")
+    maker.put_file(V1, vacuumed(maker.ids(), [(e.id, 3), (f.id, 0)]) + wrong, id="nothing000000000")
+    maker.clock.sleep(1)
+    for n, seq in ((7, 0), (6, -7)):
+        header = FileHeader(id=maker.ids(), created=maker.now(), run=RUN, seq=seq)
+        maker.put_file(V1, file_bytes(V1, [[record(n)]], msgspec.json.encode(header)), id=header.id)
+    maker.delete(maker.manifest_key)
+    maker.messages = [record(n) for n in range(8)]
+    return maker.expected(
+        "Leading members of two ids are one file of the first id, an empty id is one; of a file with an original "
+        "that has no message, or fewer, nothing counts; and a number of a file may be negative.",
+        rebuilt=True,
+        bookmarks=[
+            maker.resumes(1, lineage="x", offset=9, file=a.id, line=1),
+            maker.resumes(2, lineage="x", offset=9, file=b.id, line=1),
+            maker.resumes(2, lineage="x", offset=9, file="v100000000000000", line=2),
+            maker.resumes(None, lineage="x", offset=9, file="v200000000000000", line=1),
+            maker.resumes(None, lineage="x", offset=9, file="another000000000", line=1),
+            maker.resumes(4, lineage="x", offset=9, file=d.id, line=1),
+            maker.resumes(3, lineage="x", offset=9, file="", line=1),
+        ],
+    )
 
 
 @case
-def names(maker: Maker) -> dict[str, Any]:
-    maker.tap, maker.stream = "../tap é", "a b/ü.catalogue.json?%"
-    maker.add(V1, [record(1, stream=maker.stream)])
-    maker.put("raw/not%20a%2ename/x", b"no part of the lake")
-    return maker.expected("Names that have to be written otherwise, and a folder that is no name's.")
+def copies_whose_names_tell_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
+    first, second = (maker.add(V1, [record(n)]) for n in range(2))
+    names = []
+    for file, copies in ((first, ("0", "z")), (second, ("2", "1", "3"))):
+        folder, _, name = file.path.partition("/")
+        for copy in copies:
+            maker.put(f"{maker.prefix}{folder}/{copy}-{name.replace(file.id, 16 * 'c')}", maker.body(file))
+        names.append(f"{folder}/1-{name.replace(file.id, 16 * 'c')}")
+    maker.delete(maker.prefix + second.path)
+    maker.delete(maker.manifest_key)
+    return maker.expected(
+        "Of equal copies the one whose name ends on its id stays, and where none does, the first by its path.",
+        rebuilt=True,
+        paths=[first.path, names[1]],
+    )
 
 
 @case
-def newer_format(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.edit(lambda manifest: manifest.update(format=99))
-    return maker.refused("The manifest's format is newer than any reader.")
+def erased_of_a_cut_original_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
+    whole = maker.add(V1, [record(1), record(2)], [record(3)])
+    said = vacuumed("erased0000000000", [(whole.id, 2)], erased=((whole.id, 1, maker.now(), "suite"),))
+    maker.put_file(V1, said + file_bytes(V1, [[HOLE, record(2)]], None), id="erased0000000000")
+    maker.delete(maker.manifest_key)
+    maker.messages = []
+    return maker.refused(
+        "A message is erased in a file that has fewer messages than the one that still holds it: to take either would "
+        "bring back what was erased, or lose the third message.",
+        after=0,
+    )
 
 
 @case
-def older_format(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.edit(lambda manifest: manifest.update(format=2))
-    return maker.refused("The manifest's format is one that was never released.")
+def schemas_among_files_and_without_its_manifest(maker: Maker) -> dict[str, Any]:
+    def keep(schema: Any, created: str) -> None:
+        held = kept(
+            StreamSchema(schema=schema, key_properties=("n",)),
+            tap=maker.tap,
+            stream=maker.stream,
+            created=created,
+            run=RUN,
+            lake_id=maker.lake.lake_id(maker.kind),
+        )
+        maker.put(maker.prefix + layout.schema_path(schema_hash(schema)), to_json(held))
+
+    times = []
+    for n, schema in enumerate((V2, V1, V3, V1, V2)):
+        maker.add(schema, [record(n)])
+        times.append(maker.now())
+    keep(V2, "2026-01-01T00:00:00.000000Z")
+    keep(V1, times[2])
+    keep(V3, "2026-01-01T00:01:00.000000Z")
+    keep(V4, "yesterday")
+    maker.clock.sleep(1)
+    maker.put_file(V5, file_bytes(V5, [[record(5)]], None), id="silent0000000000")
+    maker.messages.append(record(5))
+    maker.delete(maker.manifest_key)
+    order = [(V2, 0), (V1, 1), (V3, 2), (V4, 5), (V5, 5)]
+    return maker.expected(
+        "schema.json of three versions stands before, between and behind files of its version, and one without any "
+        "says that it was made yesterday: it stands behind all that name a moment, before files that say nothing.",
+        rebuilt=True,
+        versions={
+            f"v{at}": {"hash": schema_hash(schema), "first_offset": offset}
+            for at, (schema, offset) in enumerate(order, start=1)
+        },
+    )
+
+
+# Atomic runs
+
+
+def atomic_runs(maker: Maker, *runs: dict[str, bytes]) -> list[str]:
+    """A run for each, which brings one line to each stream; gives the names of their commits."""
+    decisions, names = Decisions(maker.storage, maker.tap), []
+    for count, lines in enumerate(runs):
+        maker.clock.sleep(1)
+        parts = [atomic_part(maker, stream, line, f"atomic0000000{count:03}") for stream, line in lines.items()]
+        run = AtomicRun(parts, decisions, run_id=parts[0].run.id, writer_id="suite", clock=maker.clock, ids=maker.ids)
+        commit_run(run)
+        for part in parts:
+            maker.lake.announce(part.writer.open())
+        maker.messages += [lines[maker.stream]] if maker.stream in lines else []
+        names.append(decisions.listed().names[-1])
+    return names
+
+
+def atomic_part(maker: Maker, stream: str, line: bytes, run: str) -> RunShare:
+    own, maker.stream = maker.stream, stream
+    id = maker.ids()
+    header = FileHeader(id=id, created=maker.now(), run=run, seq=0, lake_id=maker.lake.lake_id(maker.kind), atomic=True)
+    body = file_bytes(V1, [[line]], msgspec.json.encode(header), stream)
+    file = maker.described(V1, body, id, [[line]])
+    maker.put(maker.prefix + file.path, body)
+    maker.stream = own
+    writer = maker.lake.stream(maker.tap, stream).writer(writer_id="suite", store=maker.kind)
+    schemas = {file.version: StreamSchema(schema=V1, key_properties=("n",))}
+    return RunShare(writer, (file,), schemas, Run(id=run, writer="suite", started=maker.now(), status="finished"))
 
 
 @case
-def unknown_feature(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.edit(lambda manifest: manifest.update(features=["unheard"]))
-    return maker.refused("The manifest needs a feature that no reader knows.")
+def log_with_atomic_runs_over_a_stream_that_was_dropped(maker: Maker) -> dict[str, Any]:
+    alone, both = atomic_runs(maker, {"s": record(1)}, {"s": record(2), "other": record(3, "other")})
+    for entry in list(maker.storage.list(layout.stream_prefix(maker.tap, "other"))):
+        maker.delete(entry.key)
+    return maker.expected(
+        "A run brought messages to a stream that is not there any more: as of it, and not before it, is an error.",
+        atomic=True,
+        as_of=[{"commit": alone, "ends": {"s": 1}}, {"commit": both, "ends": None}],
+    )
 
 
 @case
-def manifest_of_another_stream(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.edit(lambda manifest: manifest.update(stream="S"))
-    return maker.refused("The manifest says that it is of another stream, as on a disk that is blind to case.")
-
-
-@case
-def fields_that_are_not_known(maker: Maker) -> dict[str, Any]:
-    plain(maker)
-    maker.edit(lambda manifest: (manifest.update(later={"x": 1}), manifest["files"][0].update(later=[1])))
-    return maker.expected("The manifest has fields that no reader knows.")
-
-
-@case
-def file_cut_between_two_members(maker: Maker) -> dict[str, Any]:
-    maker.add(V1, [record(1)])
-    cut = maker.add(V1, [record(2)], [record(3)])
-    maker.add(V1, [record(4)])
-    maker.put(maker.prefix + cut.path, maker.body(cut)[: cut.members[1][0]])
-    return maker.refused("The second file lacks its last member: it is sound gzip with too few messages.", after=2)
-
-
-@case
-def file_with_a_flipped_bit(maker: Maker) -> dict[str, Any]:
-    maker.add(V1, [record(1)])
-    bad = maker.add(V1, [record(2)])
-    body = bytearray(maker.body(bad))
-    body[-6] ^= 1
-    maker.put(maker.prefix + bad.path, bytes(body))
-    return maker.refused("The second file's checksum is wrong.", after=1)
-
-
-@case
-def file_that_is_gone(maker: Maker) -> dict[str, Any]:
-    maker.add(V1, [record(1)])
-    gone = maker.add(V1, [record(2)])
-    maker.delete(maker.prefix + gone.path)
-    return maker.refused("The second file is listed, and not there.", after=1)
+def log_with_an_atomic_run_that_a_stream_lacks(maker: Maker) -> dict[str, Any]:
+    first, second = atomic_runs(maker, *({"s": record(n), "other": record(n, "other")} for n in (1, 2)))
+    for number in (1, 2):
+        maker.delete(layout.log_prefix(maker.tap, "other") + layout.log_name(number))
+    key = layout.manifest_key(maker.tap, "other")
+    born = json.loads(maker.get(layout.log_prefix(maker.tap, "other") + layout.log_name(0)))
+    maker.put(key, json.dumps(born["transaction"]["change"]["manifest"]).encode())
+    assert maker.storage.get(layout.shown_commit_key(maker.tap, second)) is not None
+    return maker.expected(
+        "A stream was put back to before the second run, which all were said to show.",
+        atomic=True,
+        taps={maker.tap: ["other", "s"]},
+        as_of=[{"commit": first, "ends": {"s": 1, "other": 1}}, {"commit": second, "ends": None}],
+    )

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 import tempfile
 import zlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from singerlake.clock import timestamp
-from singerlake.conditions import parse_condition
 from singerlake.format import layout
-from singerlake.format.extra_fields import FileHeader, Provenance, empty_member
+from singerlake.format.extra_fields import FileHeader
 from singerlake.format.lines.times import span
 from singerlake.format.schema_hash import schema_hash
 from singerlake.format.state.additions import Conflict
@@ -33,8 +30,6 @@ from singerlake.storage.settings import StorageSettings
 from singerlake.stores.commit import Commit, submit_transaction
 from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.upkeep.context import StreamContext
-from singerlake.upkeep.erase.erase import erase_messages
-from singerlake.upkeep.gc.expire import Cut, expire_messages
 from singerlake.upkeep.migrate import migrate_stream
 from singerlake.upkeep.vacuum.join import join, read_head
 from tests.storage.memory import MemoryStorage
@@ -52,11 +47,6 @@ def record(n: int, stream: str = "s", **more: Any) -> bytes:
     return json.dumps({"type": "RECORD", "stream": stream, "record": inner, **more}, ensure_ascii=False).encode()
 
 
-def activate(version: int) -> bytes:
-    """An ACTIVATE_VERSION message."""
-    return b'{"type": "ACTIVATE_VERSION", "stream": "s", "version": %d}' % version
-
-
 def schema_line(schema: Any, stream: str = "s", keys: Sequence[str] = ("n",)) -> bytes:
     """A SCHEMA message with its newline."""
     return json.dumps({"type": "SCHEMA", "stream": stream, "schema": schema, "key_properties": keys}).encode() + b"\n"
@@ -68,30 +58,6 @@ def file_bytes(schema: Any, members: Sequence[Sequence[bytes]], header: bytes | 
     return compress_member(schema_line(schema, stream), 1, extra=header) + b"".join(
         compress_member(text, 1) for text in texts
     )
-
-
-def provenance(id: str, replaces: Sequence[tuple[str, int]]) -> bytes:
-    """What a joined file says of itself."""
-    return msgspec.json.encode(Provenance(id=id, lineage="x", offset=0, replaces=tuple(replaces)))
-
-
-def empty_part(words: bytes) -> bytes:
-    """A member without content that says ``words``."""
-    return empty_member(words)
-
-
-def foreign_member(text: bytes, words: bytes | None, flags: int) -> bytes:
-    """A gzip member with whatever parts of a header (RFC 1952, section 2.3) ``flags`` ask for."""
-    flags |= 4 if words is not None else 0
-    head = b"\x1f\x8b\x08" + bytes((flags,)) + b"\x01\x02\x03\x04\x02\x03"
-    if words is not None:
-        fields = b"AB\x02\x00xySL" + struct.pack("<H", len(words)) + words
-        head += struct.pack("<H", len(fields)) + fields
-    head += (b"name\0" if flags & 8 else b"") + (b"comment\0" if flags & 16 else b"")
-    if flags & 2:
-        head += struct.pack("<H", zlib.crc32(head) & 0xFFFF)
-    squeezer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    return head + squeezer.compress(text) + squeezer.flush() + struct.pack("<II", zlib.crc32(text), len(text))
 
 
 class StillClock:
@@ -117,19 +83,19 @@ class Maker:
     """A stream in the manifest store ``kind``, of the case ``name``. ``messages`` is what a reader must give, in the
     order of the commits; None in the place of what was erased."""
 
-    def __init__(self, kind: str, name: str, settings: StoreSettings, s3: Any) -> None:
+    def __init__(self, kind: str, name: str) -> None:
         self.kind, self.tap, self.stream = kind, "t", "s"
         self.clock = StillClock()
         self._given = 0
         self._own = zlib.crc32(name.encode()) & 0xFFFF
         self.storage = MemoryStorage(clock=self.clock, ids=self.ids)
-        self.lake = Lake(self.storage, self.clock, self.ids, settings, StorageSettings(s3=s3))
+        self.lake = Lake(self.storage, self.clock, self.ids, StoreSettings(), StorageSettings())
         self.messages: list[bytes | None] = []
         self.born = b""
         self._spans: list[tuple[int, str, list[str]]] = []
 
     def ids(self) -> str:
-        """Other ones for each case, since two of them share a database."""
+        """Other ones for each case."""
         self._given += 1
         return f"{self._own:04x}{self._given:012x}"
 
@@ -199,27 +165,6 @@ class Maker:
         body = file_bytes(schema, members, self.header(id), self.stream)
         return self.commit(schema, body, id, members)
 
-    def foreign(
-        self,
-        members: Sequence[Sequence[bytes]],
-        *,
-        own: bool = True,
-        own_member: bool = True,
-        twice: bool = False,
-        flags: int = 0,
-        front: int = 0,
-    ) -> DataFile:
-        """Commit a file as no writer of this project makes it."""
-        self.clock.sleep(1)
-        id = self.ids()
-        first = schema_line(V1) + (schema_line(V1, keys=()) if twice else b"")
-        texts = [b"".join(line + b"\n" for line in lines) for lines in members]
-        texts = [first, *texts] if own_member else [first + texts[0], *texts[1:]]
-        words = self.header(id) if own else None
-        parts = [foreign_member(b"", None, 0)] * front
-        parts += [foreign_member(text, words if not at else None, flags) for at, text in enumerate(texts)]
-        return self.commit(V1, b"".join(parts), id, members)
-
     def described(
         self,
         schema: Any,
@@ -280,11 +225,6 @@ class Maker:
         moment = self.clock.now()
         self.put(self.prefix + layout.file_path(self.stream, schema_hash(schema), moment, moment, id), body)
 
-    def relist(self, file: DataFile, body: bytes) -> None:
-        """Have manifest.json say of a file what its body now is."""
-        facts = {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "members": table_of(body)}
-        self.edit(lambda manifest: [each.update(facts) for each in manifest["files"] if each["id"] == file.id])
-
     def joined(self, files: Sequence[DataFile]) -> NewFile:
         """A file that holds those files' messages, on storage and not listed."""
         heads = [read_head(file, self.body(file)) for file in files]
@@ -311,35 +251,6 @@ class Maker:
         assert isinstance(outcome, Loaded)
         store.publish(outcome, run_ended=True)
         return outcome.manifest.by_id[new.id]
-
-    def vacuum(self) -> None:
-        """Join the first two files that are neighbours of one version, where there are such."""
-        files = self.state().files
-        for one, other in pairwise(files):
-            if one.version == other.version:
-                self.replace([one, other])
-                return
-
-    def erase(self, *numbers: int) -> None:
-        """Erase the records with these ``n``, a second after what came before."""
-        self.clock.sleep(1)
-        context = StreamContext(self.storage, self.tap, self.stream, self.clock, self.ids, self.store())
-        where = parse_condition(f"n in ({', '.join(map(str, numbers))})", read=str)
-        done = erase_messages(context, where, who="suite", dry_run=False)
-        assert (done.records, done.findings) == (len(numbers), ())
-        self.forget(*numbers)
-
-    def expire(self, before: int) -> None:
-        """Have the messages before an offset expire, a second after what came before."""
-        self.clock.sleep(1)
-        context = StreamContext(self.storage, self.tap, self.stream, self.clock, self.ids, self.store())
-        done = expire_messages(context, Cut(before=before), dry_run=False)
-        assert done.files.files
-        self.messages[: done.floor] = [None] * done.floor
-
-    def forget(self, *numbers: int) -> None:
-        """A reader must not give these records any more."""
-        self.messages = [None if line and _number_of(line) in numbers else line for line in self.messages]
 
     def settled(self, commit: Commit, base: Loaded) -> Loaded | Conflict:
         while (outcome := commit.look(base)) is None:
@@ -402,7 +313,3 @@ class Maker:
                 path = folder / entry.key
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(self.get(entry.key))
-
-
-def _number_of(line: bytes) -> Any:
-    return json.loads(line).get("record", {}).get("n")

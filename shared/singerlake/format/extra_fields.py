@@ -51,6 +51,12 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     erased: tuple[tuple[str, int, str, str], ...] = ()
     lake_id: str | None = None
 
+    @property
+    def messages(self) -> int | None:
+        """How many messages the originals have together; None where one is said to have none, or fewer."""
+        counts = [messages for _, messages in self.replaces]
+        return sum(counts) if min(counts, default=0) > 0 else None
+
     @classmethod
     def joined(cls, parts: Sequence[Provenance]) -> Provenance:
         """What the parts of a list that took several members say together."""

@@ -23,6 +23,8 @@ from singerlake.stores.publish import published
 from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import names_of, read_manifest, to_stored
 
+_KINDS = ("log", "merge")
+"""Stores that keep their records in the same folder, one after the other."""
 _FEW = 32
 _AT_ONCE = 16
 
@@ -103,6 +105,9 @@ class ObjectLog:
                 )
             # A trim may have raised the floor meanwhile, and removed this snapshot for a newer one.
             before = floor
+        if manifest is not None and manifest.store != self._kind and manifest.store in _KINDS:
+            # It is older than the move of the stream in this folder, and the floor, which tells of that, is lost.
+            return None
         return manifest
 
     def snapshot(self, manifest: Manifest, fresh: Iterable[Segment] = ()) -> tuple[Segment, ...]:

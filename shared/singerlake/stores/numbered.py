@@ -264,7 +264,8 @@ class NumberedStore:
 
     def _with_tail(self, state: Manifest | None, *, whole: bool) -> tuple[Manifest | None, CorruptObjectError | None]:
         """A state with the records after it, and what is wrong with the log behind them, if it is."""
-        for number, body in self._log.read(state.transaction.number if state else -1, whole=whole):
+        records = self._log.read(state.transaction.number if state else -1, whole=whole)
+        for number, body in records if state is not None else from_newest_birth(records):
             if state is not None and state.closed is not None:
                 # What comes after is another store's in the same place, or of a next life of this one, which
                 # begins with a snapshot above the floor.
@@ -346,4 +347,27 @@ def _loaded(manifest: Manifest) -> Loaded:
     return Loaded(manifest, str(manifest.transaction.number))
 
 
-prepare_decoders(Record)
+class _After(msgspec.Struct):
+    after: str | None
+
+
+def is_birth(body: bytes) -> bool:
+    """Whether a record begins a log."""
+    try:
+        return decode(body, _After).after is None
+    except msgspec.DecodeError:
+        return False
+
+
+def from_newest_birth(records: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """The records of the life that a stream lives now: what lies before is of a log that was closed in the same
+    place, which the floor tells, where it is not lost."""
+    kept: list[tuple[int, bytes]] = []
+    for number, body in records:
+        if is_birth(body):
+            kept.clear()
+        kept.append((number, body))
+    return kept
+
+
+prepare_decoders(Record, _After)

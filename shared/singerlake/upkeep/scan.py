@@ -468,9 +468,10 @@ class _ScanReader:
         if not self._origins:
             return None
         provenance = Provenance.joined(self._origins)
-        expected = sum(messages for _, messages in provenance.replaces)
-        if expected != self._lines.messages:
-            broken(self.key, f"holds {self._lines.messages} messages, its header says {expected}")
+        if provenance.messages != self._lines.messages:
+            said = sum(messages for _, messages in provenance.replaces)
+            why = "and that a file had none" if provenance.messages is None else ""
+            broken(self.key, f"holds {self._lines.messages} messages, its header says {said} {why}".rstrip())
         return provenance
 
 

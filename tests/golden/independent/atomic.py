@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from tests.golden.independent.unreadable import Unreadable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -61,6 +63,13 @@ def is_left_out(tap: Path, header: dict[str, Any] | None) -> bool:
 
 def ends_as_of(tap: Path, commit: str, states: dict[str, dict[str, Any]]) -> dict[str, int]:
     """Where each stream ends as of a commit, of a lake that nobody writes to meanwhile."""
+    agreed = {name: decision for name in names_in(tap) if (decision := decision_of(tap, name) or {}).get("committed")}
+    if commit not in agreed:
+        raise Unreadable("no such commit")
+    if any(stream not in states for name in agreed if name <= commit for stream in agreed[name]["streams"]):
+        raise Unreadable("a stream was dropped since")
+    if any(states[stream]["next_offset"] < part["end"] for stream, part in agreed[commit]["streams"].items()):
+        raise Unreadable("a stream does not show the commit yet")
     ends = {}
     for stream, state in states.items():
         end = None

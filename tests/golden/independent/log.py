@@ -13,6 +13,7 @@ from tests.golden.independent.attached import (
     rows_together,
     without_back,
 )
+from tests.golden.independent.runs import with_run
 
 
 def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any] | None:
@@ -47,6 +48,8 @@ def applied(state: dict[str, Any], transaction: dict[str, Any]) -> dict[str, Any
         return retired(state, change, transaction["at"])
     if kind == "collect_files":
         return collected(state, change, transaction["at"])
+    if kind == "record_run":
+        return {**state, "runs": with_run(state.get("runs", []), change["run"], [])}
     return state
 
 
@@ -154,6 +157,7 @@ def added(state: dict[str, Any], change: dict[str, Any], at: str) -> dict[str, A
         "schemas": schemas,
         "next_offset": offset,
         "retired": still,
+        "runs": with_run(state.get("runs", []), change.get("run"), fresh),
     }
 
 

@@ -77,6 +77,12 @@ class Origins:
     through: list[tuple[str, int]]
     erased: list[tuple[str, int]]
 
+    @property
+    def messages(self) -> int | None:
+        """How many messages the originals have; None where one has none."""
+        counts = [count for _, count in self.replaces]
+        return sum(counts) if min(counts, default=0) > 0 else None
+
 
 def origins_of(members: Sequence[Member]) -> Origins:
     """What a vacuumed file was made of; nothing where it is none."""
@@ -85,7 +91,7 @@ def origins_of(members: Sequence[Member]) -> Origins:
         if member.text:
             break
         if "replaces" in member.words:
-            found.own = found.own or member.words["id"]
+            found.own = member.words["id"] if found.own is None else found.own
             found.replaces += [(id, count) for id, count in member.words["replaces"]]
             found.through += [(id, before) for id, before in member.words.get("through", ())]
             found.erased += [(id, records) for id, records, _, _ in member.words.get("erased", ())]

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.golden.independent.atomic import NoDecision, decision_of, settled_by
 from tests.golden.independent.attached import is_row
+from tests.golden.independent.fields import is_file, wrong_in
 from tests.golden.independent.log import applied
 from tests.golden.independent.members import is_schema, lines_of, members_of, origins_of
 from tests.golden.independent.names import is_place, segment
@@ -64,17 +65,21 @@ class Stream:
         floor = json.loads((log / "floor.json").read_bytes()) if (log / "floor.json").exists() else None
         if floor is not None and (state is None or state["transaction"]["number"] < floor["floor"]):
             state = checked(json.loads((self.folder / floor["snapshot"]).read_bytes()), self)
-        numbers = sorted(int(path.name[:20]) for path in log.iterdir() if re.fullmatch(r"\d{20}\.json", path.name))
-        expected = state["transaction"]["number"] + 1 if state is not None else None
-        for number in numbers:
-            if expected is not None and number < expected:
-                continue
-            if expected is not None and number != expected:
-                raise Unreadable(f"transaction {expected} is missing")
-            state = self._after(state, json.loads((log / f"{number:020}.json").read_bytes()))
-            if state["closed"]:
+        records = [
+            json.loads(path.read_bytes())
+            for path in sorted(log.iterdir())
+            if re.fullmatch(r"\d{20}\.json", path.name)
+            and (state is None or int(path.name[:20]) > state["transaction"]["number"])
+        ]
+        births = [at for at, record in enumerate(records) if record["after"] is None]
+        if births:
+            state, records = None, records[births[-1] :]
+        for record in records:
+            if state is not None and state["closed"]:
                 break
-            expected = number + 1
+            if state is not None and record["number"] != state["transaction"]["number"] + 1:
+                raise Unreadable(f"a transaction before {record['number']} is missing")
+            state = self._after(state, record)
         return self._decided(state)
 
     # 11.6
@@ -184,7 +189,7 @@ class Stream:
             return int(file["offset"] + bookmark["line"])
         for file in state["files"]:
             origins = origins_of(members_of((self.folder / file["path"]).read_bytes()))
-            if sum(count for _, count in origins.replaces) != file["messages"]:
+            if origins.messages != file["messages"]:
                 continue
             before = 0
             for id, count in origins.replaces:
@@ -212,8 +217,10 @@ def features_of(state: dict[str, Any], floor: int) -> list[str]:
 
 def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
     """7, step 2. A state with segments comes as one that has all files in ``files``."""
-    if type(state["format"]) is not int or state["format"] != 1:
+    if type(state.get("format")) is not int or state["format"] != 1:
         raise Unreadable("another format")
+    if wrong_in(state):
+        raise Unreadable(f"fields are missing or not valid: {wrong_in(state)}")
     if not FEATURES.issuperset(state.get("features", ())):
         raise Unreadable("a feature that is not known")
     if (state["tap"], state["stream"]) != (stream.tap, stream.name):
@@ -222,7 +229,10 @@ def checked(state: dict[str, Any], stream: Stream) -> dict[str, Any]:
         state = with_all_files(state, stream.folder)
     except NoSegment as error:
         raise Unreadable(str(error)) from error
-    if not all(is_row(row) for file in state["files"] for row in file.get("attached", ())):
+    if not all(is_file(file) for file in state["files"]):
+        raise Unreadable("a field of a file is missing or not valid")
+    rows = [(row, file["messages"]) for file in state["files"] for row in file.get("attached", ())]
+    if not all(is_row(row) and row[0] < messages for row, messages in rows):
         raise Unreadable("a row that is none")
     if not all(is_place(file["path"]) for file in state["files"]):
         raise Unreadable("a path that leads elsewhere")

@@ -54,8 +54,9 @@ class Found:
     def order(self) -> tuple[Any, ...]:
         stored = datetime.fromtimestamp(self.stored, UTC)
         if self.header is None:
-            return (True, stored, "", 0, self.id)
-        return (False, moment(self.header["created"]) or stored, self.header["run"], self.header["seq"], self.id)
+            return (True, stored.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), "", 0, self.id)
+        created = (moment(self.header["created"]) or stored).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return (False, created, self.header["run"], self.header["seq"], self.id)
 
     def holds(self, other: Found) -> bool:
         """Whether the other's text is this one's, whole or cut at the end of a member."""
@@ -76,7 +77,7 @@ class Kept:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        return (False, moment(self.created), self.run, 0, "")
+        return (False, self.created, self.run, 0, "")
 
 
 @dataclass
@@ -145,7 +146,7 @@ class Rebuild:
         body = path.read_bytes()
         members = members_of(body)
         lines = lines_of(members)
-        if not lines or not is_schema(lines[0]):
+        if not lines or not is_schema(lines[0]) or "schema" not in json.loads(lines[0]):
             raise Unreadable("no SCHEMA message")
         messages = holes = 0
         for line in lines:
@@ -157,7 +158,7 @@ class Rebuild:
                 raise Unreadable("no message of this stream")
             messages += message["type"] != "SCHEMA"
         origins = origins_of(members)
-        if origins.own is not None and sum(count for _, count in origins.replaces) != messages:
+        if origins.own is not None and origins.messages != messages:
             raise Unreadable("holds other messages than it says")
         if sum(records for _, records in origins.erased) != holes:
             raise Unreadable("has other holes than it says")
@@ -166,7 +167,8 @@ class Rebuild:
             erased[id] += records
         header = next((member.words for member in members if is_header(member.words)), None)
         in_name = re.search(r"-([0-9a-w][0-9a-v]{15})\.singer\.gz\Z", path.name)
-        id = origins.own or (header or {}).get("id") or (in_name.group(1) if in_name else by_content(body))
+        id = (header or {}).get("id") or (in_name.group(1) if in_name else by_content(body))
+        id = id if origins.own is None else origins.own
         return Found(
             path=str(path.relative_to(self.stream.folder)),
             id=id,
@@ -239,6 +241,10 @@ def chosen(found: Sequence[Found]) -> list[Found]:
     for each in found:
         for id, held in each.held.items():
             most[id] = max(held, most.get(id, held))
+    for id, (erased, _) in most.items():
+        longest = max(each.sources[id] for each in found if id in each.sources)
+        if erased and all(each.sources.get(id) != longest or each.erased[id] < erased for each in found):
+            raise Unreadable("to take a file would bring back what was erased, or lose what no other has")
     whole = [each for each in found if all(most[id] == held for id, held in each.held.items())]
     return exactly(whole, set(most)) or at_least(whole, set(most)) or at_least(list(found), set(most)) or []
 

@@ -9,8 +9,10 @@ from typing import Any
 
 def moment(text: str) -> datetime | None:
     """What a text names; None where it names no moment."""
+    if re.search(r"T\d\d(:?\d\d)?[.,]", text):
+        return None
     try:
-        text = re.sub(r"\.(\d+)", lambda part: f".{part.group(1):0<6.6}", text)
+        text = re.sub(r"[.,](\d+)", lambda part: f".{part.group(1):0<6.6}", text)
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         return None

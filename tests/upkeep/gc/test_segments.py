@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from singerlake.errors import CorruptObjectError
+from singerlake.errors import CorruptObjectError, UnsupportedFormatError
 from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.state import fold
@@ -141,3 +141,16 @@ def test_a_state_that_cannot_be_read_stops_it(stream: Stream) -> None:
     stream.storage.put(layout.log_prefix("t", "s") + layout.log_snapshot_name(1), b"[]")
     with pytest.raises(CorruptObjectError):
         stream.collect()
+
+
+@pytest.mark.parametrize("format", ["0", "2"])
+def test_what_another_format_notes_is_left_alone(stream: Stream, format: str) -> None:
+    stream.publish(stream.grow()[1])
+    body = f'{{"format":{format},"unnamed":{{}},"abandoned":{{}}}}'.encode()
+    key = layout.segments_prefix("t", "s") + layout.UNNAMED_SEGMENTS
+    stream.storage.put(key, body)
+    with pytest.raises(UnsupportedFormatError, match=f"format {format}"):
+        stream.collect()
+    found = stream.storage.get(key)
+    assert found is not None
+    assert found.body == body

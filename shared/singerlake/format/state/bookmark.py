@@ -28,7 +28,7 @@ def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, 
     message, listed file)`` for each file that a vacuumed one replaced. An offset beyond the end stands: it is the
     reader's to wait. Raises ``LostBookmarkError``.
     """
-    listed = manifest.by_id.get(bookmark.file) if bookmark.file else None
+    listed = manifest.by_id.get(bookmark.file) if bookmark.file is not None else None
     same = bookmark.lineage is not None and bookmark.lineage == manifest.lineage
     if same and (listed is None or listed.offset + bookmark.line == bookmark.offset):
         return bookmark.offset

@@ -163,9 +163,10 @@ def check_offsets(manifest: Manifest, listed: FileList, first: int, stop: int) -
         for file in part:
             if file.offset != offset:
                 raise _contradiction(manifest, f"file {file.path} begins at offset {file.offset}, {offset} is next")
-            if file.tabled != file.messages:
+            if not file.is_sound:
                 said = f"file {file.path} has {file.messages} messages, its members have {file.tabled}"
-                raise _contradiction(manifest, said)
+                rows = ", and its rows are of others" if file.tabled == file.messages else ""
+                raise _contradiction(manifest, said + rows)
             offset = file.end
     if offset < stop:
         raise _contradiction(manifest, f"no file holds offset {offset}")

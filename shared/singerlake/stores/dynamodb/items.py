@@ -247,5 +247,5 @@ def _fits(files: Sequence[tuple[int, DataFile]], segment: Segment, start: int, s
             (after_at, after.offset) == (before_at + 1, before.end)
             for (before_at, before), (after_at, after) in pairwise(files)
         )
-        and all(file.tabled == file.messages for _, file in files)
+        and all(file.is_sound for _, file in files)
     )

@@ -174,7 +174,7 @@ class SegmentObjects:
             )
         offset = segment.offset
         for file in files:
-            if file.offset != offset or file.tabled != file.messages:
+            if file.offset != offset or not file.is_sound:
                 raise CorruptObjectError(
                     f"a segment of the stream's state contradicts itself at file {file.path}",
                     hint="run 'singerlake rebuild --discard-manifest', which takes the state from the data files",

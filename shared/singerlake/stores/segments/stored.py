@@ -14,6 +14,7 @@ from itertools import chain, islice
 import msgspec
 
 from singerlake.clock import random_id
+from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
@@ -163,6 +164,10 @@ def read_manifest(body: bytes, *, key: str, storage: Storage) -> Manifest:
     held = [state for reference in _held.valuerefs() if (state := reference()) is not None]
     own = [state for state in held if key.startswith(layout.stream_prefix(state.tap, state.stream))]
     manifest = from_json(body, key=key, known=max(own, key=lambda state: state.transaction.number, default=None))
+    if manifest.lineage is None:
+        raise CorruptObjectError(
+            "the manifest names no lineage", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
+        )
     note(manifest)
     return with_source(SegmentObjects(storage, manifest.tap, manifest.stream), manifest)
 

@@ -302,7 +302,7 @@ def from_json(body: bytes, *, key: str) -> TableState:
     """A stored state. Raises ``UnsupportedFormatError``, ``CorruptObjectError`` naming ``key``."""
     try:
         head = decode(body, _Head)
-        if head.format > FORMAT:
+        if head.format != FORMAT:
             raise UnsupportedFormatError(
                 f"the table has format {head.format}, this version knows {FORMAT}",
                 hint="upgrade singerlake",

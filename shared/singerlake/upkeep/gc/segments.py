@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from singerlake.clock import timestamp
-from singerlake.errors import CorruptObjectError
+from singerlake.errors import CorruptObjectError, UnsupportedFormatError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
@@ -147,7 +147,12 @@ def _named(storage: Storage, tap: str, stream: str) -> set[str] | None:
 
 def _noted(body: bytes, key: str) -> Unnamed:
     try:
-        return decode(body, Unnamed)
+        noted = decode(body, Unnamed)
+        if noted.format == 1:
+            return noted
+        raise UnsupportedFormatError(
+            f"the list of segments has format {noted.format}, this version knows 1", hint="upgrade singerlake", key=key
+        )
     except msgspec.DecodeError as error:
         raise CorruptObjectError(
             f"not a list of segments: {error}", hint="delete it; the next 'singerlake gc' writes it anew", key=key

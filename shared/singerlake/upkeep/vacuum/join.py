@@ -88,7 +88,7 @@ def read_head(file: DataFile, stored: bytes) -> FileHead:
         erased = tuple((file.id, *row[1:]) for row in erased)
         provenance = None
     sources = provenance.replaces if provenance else ((file.id, file.messages),)
-    if sum(messages for _, messages in sources) != file.messages:
+    if (provenance.messages if provenance else file.messages) != file.messages:
         raise BrokenFileError(
             "holds other messages than the files that it names as joined", hint="run 'singerlake verify'"
         )

@@ -36,6 +36,12 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
         """The messages of its members together: ``messages``, in a file that is as it should be."""
         return self.members[0][1] if len(self.members) == 1 else sum(messages for _, messages in self.members)
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether its members add up to its messages, and its rows are of these."""
+        own = not self.attached or max(row.message for row in self.attached) < self.messages
+        return own and self.tabled == self.messages
+
 
 class DataFile(NewFile, frozen=True, kw_only=True, gc=False):
     """A listed file: its messages have the offsets ``offset`` to ``offset + messages - 1``."""
