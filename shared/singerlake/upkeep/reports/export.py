@@ -32,6 +32,7 @@ class ExportedStream:
     raw_bytes: int
     attached: int
     attached_bytes: int
+    features: tuple[str, ...]
     last_write: datetime | None
     trouble: None = None
     store: str
