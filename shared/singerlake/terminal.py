@@ -19,7 +19,6 @@ _DRAWN_EVERY = 0.1
 _RATE_OVER = 10.0
 """Seconds over which the rate is taken: what went before says little about what is left."""
 _LONGEST_BAR, _SHORTEST_BAR = 30, 5
-_LONGEST_NAME = 40
 _FULL, _EMPTY = "━", "─"
 _COLOUR, _PLAIN = "\x1b[36m", "\x1b[0m"
 
@@ -37,7 +36,9 @@ def terminal_columns(stream: TextIO) -> int:
 class Bar:
     """What is worked on, how much of it is done, how quickly, and how long the rest takes, on one line. It is drawn
     again and again by a thread of its own, so that it moves while a method is silent. ``clear`` is for whoever writes
-    to the same terminal: it takes the line away until it is drawn the next time."""
+    to the same terminal: it takes the line away until it is drawn the next time. ``note`` may say more of the work."""
+
+    note = ""
 
     def __init__(self, stream: TextIO, unit: str, clock: Clock) -> None:
         self._stream = stream
@@ -104,30 +105,34 @@ class Bar:
             self._drawn = width
 
     def _line(self, columns: int) -> tuple[str, str]:
-        """The line, with and without colours: as much of it as there is room for, the bar last."""
-        now = self._clock.monotonic()
-        name = cut(shown(self._name or ""), min(_LONGEST_NAME, max(columns // 3, 1)))
-        line = name
-        for part in self._figures(now):
-            if cell_width(line) + 2 + cell_width(part) <= columns:
-                line += f"  {part}"
-        room = min(_LONGEST_BAR, columns - cell_width(line) - 2)
-        if not self._total or room < _SHORTEST_BAR:
-            return line, line
-        full = min(room, room * self._done // self._total)
+        """The line, with and without colours: as much of it as there is room for."""
+        name = cut(shown(self._name or ""), max(columns // 3, 1))
+        plain, coloured = name, name
+        length = min(_LONGEST_BAR, columns // 4)
+        if self._total and length >= _SHORTEST_BAR:
+            full, empty = self._bar_of(length, self._total)
+            plain += f"  {full}{empty}"
+            colours = os.name != "nt" and not os.environ.get("NO_COLOR")
+            coloured += f"  {_COLOUR}{full}{_PLAIN}{empty}" if colours else f"  {full}{empty}"
+        for part in self._figures(self._clock.monotonic()):
+            if cell_width(plain) + 2 + cell_width(part) <= columns:
+                plain += f"  {part}"
+                coloured += f"  {part}"
+        return plain, coloured
+
+    def _bar_of(self, length: int, total: int) -> tuple[str, str]:
+        done = min(length, length * self._done // total)
         try:
             (_FULL + _EMPTY).encode(self._stream.encoding or "ascii")
-            done, left = _FULL * full, _EMPTY * (room - full)
         except UnicodeEncodeError:
-            done, left = "#" * full, "-" * (room - full)
-        rest = line[len(name) :]
-        colours = os.name != "nt" and not os.environ.get("NO_COLOR")
-        bar = f"{_COLOUR}{done}{_PLAIN}{left}" if colours else done + left
-        return f"{name}  {done}{left}{rest}", f"{name}  {bar}{rest}"
+            return "#" * done, "-" * (length - done)
+        return _FULL * done, _EMPTY * (length - done)
 
     def _figures(self, now: float) -> Iterator[str]:
         done = self._counted(self._done)
         yield done if self._total is None else f"{done} of {self._counted(self._total)}"
+        if self.note:
+            yield self.note
         at, then = self._marks[0]
         gone = now - at
         rate = (self._done - then) / gone if gone >= 1 else 0.0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
 from singerlake.format import layout
+from singerlake.glance import at_a_glance
 from singerlake.humanize import counted, cut, minute, second, shown, size
 from singerlake.interpreter.process import collector_paused
 from singerlake.lake import Lake
@@ -57,6 +58,7 @@ class SiteFile:
     bytes: int
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class SiteResult:
     """``files`` were written into the folder ``output``, and ``removed`` those of an earlier build that the site no
