@@ -30,6 +30,7 @@ from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.glance import at_a_glance
+from singerlake.humanize import size
 from singerlake.scratch import ListedPaths
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.atomic.decisions import Decisions
@@ -448,7 +449,7 @@ def _still(
         findings = [finding for finding in findings if finding.kind != "missing" or finding.key not in lacking]
     yield from findings
     for entry in strays:
-        said = f"{entry.size} bytes that no manifest lists: an interrupted run's, or copied"
+        said = f"{size(entry.size)} that no manifest lists: an interrupted run's, or copied"
         yield Finding("unlisted", entry.key, said)
 
 

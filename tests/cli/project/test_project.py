@@ -284,8 +284,8 @@ def test_ls_says_what_cannot_be_read(run: Run, shop: Lake, folder: Path, root: P
     (root / "published/people/_table.json").write_text("{")
     result = run("project", "ls")
     assert result.exit_code == 1
-    assert "! not the state of a table" in result.stdout
-    assert "! table 'lost': no stream of this lake is 't.nowhere'" in result.stdout
+    assert "people: not the state of a table" in result.stdout
+    assert "lost: table 'lost': no stream of this lake is 't.nowhere'" in result.stdout
 
 
 def test_verify_finds_what_is_damaged(run: Run, shop: Lake, root: Path) -> None:
@@ -323,10 +323,10 @@ def test_gc_deletes_what_a_table_replaced_after_a_grace_time(run: Run, shop: Lak
     run("project", "run", root, "users", "--all", "--full-refresh")
     assert len(list((root / "published/users").rglob("*.parquet"))) == 2
     waiting = run("project", "gc", root, "users", "--all")
-    assert (waiting.exit_code, waiting.stdout) == (0, "users: nothing to delete; 1 file waiting\n")
+    assert (waiting.exit_code, waiting.stdout) == (0, "users: nothing to delete\n  waiting: 1 file\n")
     # The grace time begins when a collector first sees the file.
     first = run("project", "gc", root, "users", "--all", "--grace", "0s", "--delete")
-    assert (first.exit_code, first.stdout) == (0, "users: nothing to delete; 1 file waiting\n")
+    assert (first.exit_code, first.stdout) == (0, "users: nothing to delete\n  waiting: 1 file\n")
     shown = run("project", "gc", root, "users", "--all", "--grace", "0s")
     assert "users: 1 file (" in shown.stdout
     assert "would be deleted" in shown.stdout

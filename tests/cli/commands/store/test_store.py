@@ -95,13 +95,13 @@ class TestTrim:
         objects = [(entry.key, entry.etag) for entry in logged.storage.list("")]
         result = run("store", "trim", logged.storage.url, "--keep", 2)
         assert result.exit_code == 0
-        assert "t/flights: 10 records up to transaction 14 would be removed" in result.stdout
+        assert "t/flights: 10 records up to transaction 14 would be deleted" in result.stdout
         assert [(entry.key, entry.etag) for entry in logged.storage.list("")] == objects
 
     def test_with_yes_all_but_the_last_are_removed(self, run: Run, logged: Lake) -> None:
         before = logged.stream("t", "flights").snapshot()
         result = run("store", "trim", logged.storage.url, "--tap", "t", "--stream", "flights", "--keep", 2, "--yes")
-        assert (result.exit_code, "were removed" in result.stdout) == (0, True)
+        assert (result.exit_code, "were deleted" in result.stdout) == (0, True)
         log = layout.log_prefix("t", "flights")
         numbers = [layout.log_number(entry.key[len(log) :]) for entry in logged.storage.list(log)]
         assert [number for number in numbers if number is not None] == [15, 16]

@@ -183,11 +183,11 @@ def test_old_transactions_and_stale_locks_go_too(run: Run, root: Path) -> None:
     os.utime(held, (0, 0))
     before = everything(root)
     result = run("gc", root, "--keep", 0)
-    assert "1 stale lock would be removed" in result.stdout
-    assert "of old transactions would be removed" in result.stdout
+    assert "1 stale lock would be deleted" in result.stdout
+    assert "of old transactions would be deleted" in result.stdout
     assert everything(root) == before
     result = run("gc", root, "--keep", 0, "--delete")
-    assert "1 stale lock removed" in result.stdout
+    assert "1 stale lock deleted" in result.stdout
     assert not held.exists()
     assert "transactions" not in run("gc", root, "--keep", 1).stdout
     assert run("verify", root).exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_a_lake_without_locks(run: Run, lake: Lake) -> None:
 def test_a_lock_shows_its_writer(run: Run, lake: Lake) -> None:
     result = run("lock", "ls", lake.storage.url)
     header, line = result.stdout.splitlines()
-    assert header.split()[:4] == ["KEY", "WRITER", "ACQUIRED", "REFRESHED"]
+    assert re.split(" {2,}", header)[:4] == ["KEY", "WRITER", "ACQUIRED (UTC)", "REFRESHED (UTC)"]
     assert line.split()[:2] == [KEY, "ada@host"]
     (found,) = json.loads(run("lock", "ls", lake.storage.url, "--json").stdout)["locks"]
     assert (found["key"], found["writer"]) == (KEY, "ada@host")

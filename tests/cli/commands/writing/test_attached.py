@@ -209,7 +209,7 @@ def test_verify_finds_what_is_wrong_with_them(run: Run, lake: Lake, root: Path) 
     assert said(run("verify", root), 1)[:3] == [
         f"differs: {key(b'ann')}: its bytes are not those that were attached; restore it from a backup",
         f"missing: {key(b'bob')}: is attached to a record but missing; restore it from a backup",
-        f"unlisted: {key(b'stray')}: 5 bytes that no manifest lists: an interrupted run's, or copied",
+        f"unlisted: {key(b'stray')}: 5 B that no manifest lists: an interrupted run's, or copied",
     ]
     kinds = [finding["kind"] for finding in told(run("verify", root, "--json"), 1)["findings"]]
     assert kinds == ["differs", "missing", "unlisted"]

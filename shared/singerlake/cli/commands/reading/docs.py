@@ -67,6 +67,6 @@ def build_command(
     else:
         for each in built.troubles:
             say(f"{shown(each.what)}: {shown(each.trouble)}", problem=True)
-        gone = f", {counted(len(built.removed), 'file')} of an earlier build removed" if built.removed else ""
+        gone = f", {counted(len(built.removed), 'file')} of an earlier build deleted" if built.removed else ""
         say(f"{counted(len(built.pages), 'page')}{gone}; open {shown(str(output / 'index.html'))}")
     ctx.exit(1 if built.troubles else 0)
