@@ -10,11 +10,12 @@ import pytest
 
 from singerlake.humanize import cell_width, clock_time
 from singerlake.terminal import Bar, bar, clear_bars, terminal_columns
+from tests.cli.terminals import screen
 from tests.fakes import FakeClock
 
 
 class Screen(io.StringIO):
-    """A terminal that is a text; ``shown`` is what its last line shows."""
+    """A terminal that is a text; ``shown`` is its last line, as it is to be seen."""
 
     encoding = "utf-8"  # type: ignore[assignment]
 
@@ -23,15 +24,7 @@ class Screen(io.StringIO):
 
     @property
     def shown(self) -> str:
-        line: list[str] = []
-        at = 0
-        for char in re.sub(r"\x1b\[\d*m", "", self.getvalue()):
-            if char in "\r\n":
-                at, line = 0, line if char == "\r" else []
-                continue
-            line[at : at + 1] = [char]
-            at += 1
-        return "".join(line).rstrip()
+        return "".join(screen(self.getvalue().rpartition("\n")[2]))
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +64,13 @@ def test_another_work_begins_anew() -> None:
     made.show("first", 10, 20)
     clock.seconds = 9
     made.show("second", 0, 30)
-    assert screen.shown == f"second  {'─' * 19}  0 streams of 30 streams  0:00"
+    assert screen.shown == f"second  {'─' * 19}  0 of 30 streams  0:00"
     made.show("second", 1, 40)
-    assert "1 streams of 40 streams" in screen.shown
+    assert "1 of 40 streams" in screen.shown
+    clock.seconds = 13
+    made.show("second", 9, 40)
+    made._draw()
+    assert screen.shown.endswith("9 of 40 streams  2.2/s  0:13 left")
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:

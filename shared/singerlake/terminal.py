@@ -129,22 +129,22 @@ class Bar:
         return _FULL * done, _EMPTY * (length - done)
 
     def _figures(self, now: float) -> Iterator[str]:
-        done = self._counted(self._done)
-        yield done if self._total is None else f"{done} of {self._counted(self._total)}"
+        done, unit = self._counted(self._done), "" if self._unit == "bytes" else f" {self._unit}".rstrip()
+        yield f"{done}{unit}" if self._total is None else f"{done} of {self._counted(self._total)}{unit}"
         if self.note:
             yield self.note
         at, then = self._marks[0]
         gone = now - at
         rate = (self._done - then) / gone if gone >= 1 else 0.0
         if rate:
-            yield f"{self._counted(rate)}/s"
+            yield f"{self._counted(rate) if self._unit == 'bytes' else f'{rate:,.1f}'}/s"
         if rate and self._total is not None:
             yield f"{clock_time(max(self._total - self._done, 0) / rate)} left"
         else:
             yield clock_time(now - self._began)
 
     def _counted(self, count: float) -> str:
-        return size(int(count)) if self._unit == "bytes" else f"{count:,.0f} {self._unit}"
+        return size(int(count)) if self._unit == "bytes" else f"{count:,.0f}"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import struct
 import sys
 import termios
@@ -62,3 +63,16 @@ def shown_by(monkeypatch: pytest.MonkeyPatch, columns: int, work: Callable[[], o
         patched.setattr(sys, "stderr", stream)
         work()
     return written.decode().replace("\r\n", "\n")
+
+
+def screen(written: str) -> list[str]:
+    """The lines that are to be seen on a terminal in the end, which is wide enough for all of them."""
+    lines: list[str] = []
+    for written_line in re.sub(r"\x1b\[\d*m", "", written).split("\n"):
+        line = ""
+        for piece in written_line.split("\r"):
+            line = piece + line[len(piece) :]
+        lines.append(line.rstrip())
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines

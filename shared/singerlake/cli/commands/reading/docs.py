@@ -60,7 +60,7 @@ def build_command(
     Reads the manifests and the states of tables. Of the data files it reads only the samples that --samples asks for.
     Exits with 1 if a stream or a table cannot be read: its page says why, and the others are there.
     """
-    with progress("streams") as report:
+    with progress("") as report:
         built = build_site(lake, output, title=title, samples=samples, beside=beside, threads=threads, progress=report)
     if as_json:
         say_json(built)
