@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import UTC, datetime
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -46,6 +47,22 @@ def counted(count: int, noun: str) -> str:
 def cut(text: str, most: int) -> str:
     """``text`` with at most ``most`` characters, the last of them an ellipsis where some are left out."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def cell_width(text: str) -> int:
+    """How many columns of a terminal ``text`` takes: characters of East Asia take two, and combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def clock_time(seconds: float) -> str:
+    """``0:09``, ``12:34``, ``1:02:03``."""
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
 
 
 def checks_in_short(checks: int, failing: int) -> str:

@@ -22,6 +22,7 @@ from singerlake.errors import (
 from singerlake.format import layout
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest
+from singerlake.glance import code
 from singerlake.settings import StoreSettings
 from singerlake.storage.port import Storage
 from singerlake.storage.probe import at_once, in_turn
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Lake:
     """Taps, streams and their metadata on one storage. Cheap to make; nothing is read before it is asked for."""
 
@@ -83,6 +84,12 @@ class Lake:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_root", RootFile(self.storage, self.ids))
+
+    def __repr__(self) -> str:
+        return f"Lake({self.storage.url!r})"
+
+    def _repr_html_(self) -> str:
+        return code(repr(self))
 
     @classmethod
     def open(

@@ -29,6 +29,7 @@ from singerlake.format.state.bookmark import Bookmark, resume
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import Slice, offset_left, slices
+from singerlake.glance import code
 from singerlake.lock_file import LockSettings
 from singerlake.newest import StateReader, kind_of
 from singerlake.reading import read_slice
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LakeStream:
     """One stream of one tap: an ordered log of messages in files."""
 
@@ -70,6 +71,12 @@ class LakeStream:
 
     def __post_init__(self) -> None:
         layout.stream_prefix(self.tap, self.name)
+
+    def __repr__(self) -> str:
+        return f"LakeStream({self.lake.storage.url!r}, {self.tap!r}, {self.name!r})"
+
+    def _repr_html_(self) -> str:
+        return code(repr(self))
 
     @property
     def prefix(self) -> str:

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import socket
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from singerlake.errors import (
 from singerlake.lake import Lake
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.settings import StorageSettings
+from singerlake.terminal import bar
 from target_singerlake.attaching import Attaching, attaching_of, sources_of
 from target_singerlake.errors import RecordBeforeSchemaError
 from target_singerlake.files.growing import Compressor, LakeId
@@ -130,7 +132,7 @@ class Ingest:
         Input that no Singer reader can accept ends it, after what came before is committed and its STATE emitted.
         Raises ``InputError`` and what the lake raises.
         """
-        with self._closing_on_error(), self._waker:
+        with self._closing_on_error(), self._waker, bar(sys.stderr) as self._progress.bar:
             try:
                 rest = self._read(source)
                 if self._signal is None:
@@ -143,7 +145,7 @@ class Ingest:
 
     def finish(self) -> None:
         """Commit what is open and say how it went. Raises what the lake raises."""
-        with self._closing_on_error():
+        with self._closing_on_error(), bar(sys.stderr) as self._progress.bar:
             self._drain("finished" if self._signal is None else "stopped")
         self._close_all()
 

@@ -1,4 +1,4 @@
-"""Log lines about the progress of a run, and its summary for a person and for Meltano."""
+"""How far a run is, in log lines and on a terminal, and its summary for a person and for Meltano."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from singer_sdk.metrics import Counter, record_counter
 
+from singerlake.humanize import counted, size
+from singerlake.terminal import Bar
 from target_singerlake.files.publishing import Committed
 
 EVERY_SECONDS = 25.0
@@ -25,7 +27,10 @@ class _StreamCounts:
 
 
 class Progress:
-    """Counts per stream; singer-sdk's record counters run along."""
+    """Counts per stream; singer-sdk's record counters run along. ``bar`` is there while somebody looks on a
+    terminal."""
+
+    bar: Bar | None = None
 
     def __init__(self, logger: logging.Logger, monotonic: float) -> None:
         self._logger = logger
@@ -62,17 +67,20 @@ class Progress:
         return self._said + EVERY_SECONDS
 
     def tick(self, monotonic: float) -> None:
-        """Say how far it is, if it is time."""
+        """Show how far it is, and log it if it is time."""
+        if self.bar is not None:
+            self.bar.show("capture", self._raw_bytes, None)
+            self.bar.note = f"{counted(self._records(), 'record')}, {counted(self._files, 'file')}"
         if monotonic < self.next_line():
             return
         self._said = monotonic
         self._count()
         self._logger.info(
-            "%d records read (%.1f MB, %d s), %d files committed",
-            sum(tally.records for tally in self._tallies.values()),
-            self._raw_bytes / 1e6,
+            "%s read (%s, %d s), %s committed",
+            counted(self._records(), "record"),
+            size(self._raw_bytes),
             monotonic - self._began,
-            self._files,
+            counted(self._files, "file"),
         )
 
     def summary(self) -> None:
@@ -81,16 +89,19 @@ class Progress:
         for stream, tally in self._tallies.items():
             tally.counter.exit()
             self._logger.info(
-                "Stream %r: %d records in %d files, %d bytes, versions %s%s",
+                "Stream %r: %s in %s, %s, versions %s%s",
                 stream,
-                tally.committed,
-                tally.files,
-                tally.bytes,
+                counted(tally.committed, "record"),
+                counted(tally.files, "file"),
+                size(tally.bytes),
                 ", ".join(tally.versions) or "none",
-                f"; {tally.records - tally.committed} records read and not committed"
+                f"; {counted(tally.records - tally.committed, 'record')} read and not committed"
                 if tally.records != tally.committed
                 else "",
             )
+
+    def _records(self) -> int:
+        return sum(tally.records for tally in self._tallies.values())
 
     def _count(self) -> None:
         """Pass on to singer-sdk's counters what was read since the last time; they look at the clock at every call."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -14,41 +13,63 @@ import pytest
 from singerlake.lake import Lake
 from tests.cli.commands.upkeep.test_vacuum import path_of, small_files
 from tests.cli.conftest import Run
+from tests.cli.terminals import on_a_terminal, screen, terminal
 
+COMMAND = [sys.executable, "-c", "from singerlake.cli.main import main; main()"]
 COLOUR = "\x1b[3"
 WORKING = [("verify",), ("rebuild",), ("vacuum",), ("gc",), ("store", "trim"), ("store", "migrate", "--to", "log")]
 
 
-def on_a_terminal(*arguments: object, **environment: str) -> str:
-    """What a process writes whose standard error is a terminal."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", "from singerlake.cli.main import main; main()", *map(str, arguments)]
+def beside_a_terminal(*arguments: object, **environment: str) -> tuple[str, str]:
+    """What a process writes to standard output, which is a pipe, and to standard error, which is a terminal."""
     known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=theirs, env={**known, "TERM": "xterm-256color", **environment}
-    )
-    os.close(theirs)
-    written = b""
-    with open(ours, "rb", buffering=0) as terminal:
-        try:
-            while piece := terminal.read(4096):
-                written += piece
-        except OSError:
-            # The other end of a terminal is closed by an error.
-            pass
-    assert process.wait() == 0, written
-    return written.decode()
+    with terminal(80) as (theirs, written):
+        done = subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env={**known, "TERM": "xterm-256color", **environment},
+        )
+    assert done.returncode == 0, written
+    return done.stdout.decode(), written.decode()
 
 
 def test_progress_is_shown_on_a_terminal_in_colours_unless_they_are_not_wanted(root: Path) -> None:
     small_files(root)
-    with_colours = on_a_terminal("verify", root)
+    result, with_colours = beside_a_terminal("verify", root)
+    assert result.startswith("sound: 1 stream, ")
     assert "t/s" in with_colours
     assert COLOUR in with_colours
-    without = on_a_terminal("verify", root, NO_COLOR="1")
+    _, without = beside_a_terminal("verify", root, NO_COLOR="1")
     assert "t/s" in without
     assert COLOUR not in without
-    assert on_a_terminal("verify", root, "--quiet") == ""
+    assert beside_a_terminal("verify", root, "--quiet") == ("", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("verify", "LAKE"),
+        ("rebuild", "LAKE", "--discard-manifest", "--dry-run"),
+        ("project", "run", "LAKE", "--all", "--full-refresh", "--engine", "processes"),
+        ("docs", "build", "LAKE", "-o", "SITE"),
+    ],
+    ids=" ".join,
+)
+def test_a_bar_leaves_nothing_on_the_terminal_but_the_result(
+    run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    small_files(root)
+    arguments = [each.replace("LAKE", str(root)).replace("SITE", str(tmp_path / "site")) for each in command]
+    run(*arguments)
+    expected = run(*arguments).stdout
+    assert expected
+    written = on_a_terminal(monkeypatch, 80, *arguments)
+    assert "\r" in written, "there was a bar"
+    assert screen(written) == expected.splitlines()
+    result, seen = beside_a_terminal(*arguments)
+    assert result == expected
+    assert screen(seen) == []
 
 
 @pytest.mark.parametrize("command", WORKING, ids=" ".join)
@@ -92,9 +113,6 @@ def test_errors_are_said_all_the_same(run: Run, root: Path) -> None:
     result = run("verify", root, "--quiet")
     assert result.exit_code == 2
     assert "nothing here is a lake" in result.stderr
-
-
-COMMAND = [sys.executable, "-c", "from singerlake.cli.main import main; main()"]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full is Linux's")

@@ -12,7 +12,7 @@ from singerlake import open_file_lock
 _HIDE = """
     import importlib, os, pkgutil, select, sys
     # Libraries look for these themselves; what is hidden is hidden from this project.
-    import boto3, click, psycopg, pyarrow, pyspark.sql, rich.progress, singer_sdk
+    import boto3, click, psycopg, pyarrow, pyspark.sql, singer_sdk
     sys.modules["fcntl"] = None
     for module, names in {os: ("register_at_fork", "geteuid", "set_blocking", "O_NOFOLLOW", "O_DIRECTORY"),
                           select: ("poll",)}.items():

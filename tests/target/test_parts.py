@@ -330,7 +330,7 @@ def test_progress_is_told_at_least_every_half_minute(caplog: pytest.LogCaptureFi
     said = [entry.getMessage() for entry in caplog.records if "records read" in entry.getMessage()]
     assert len(said) == 299 // int(EVERY_SECONDS)
     assert EVERY_SECONDS <= 30
-    assert said[0] == "260 records read (0.0 MB, 25 s), 0 files committed"
+    assert said[0] == "260 records read (26.0 kB, 25 s), 0 files committed"
 
 
 FREED = """

@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import islice
 from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as Display
-from rich.table import Table
-from rich.text import Text
 
 from singerlake.errors import SingerlakeError
+from singerlake.humanize import cell_width
 from singerlake.humanize import checks_in_short as checks_in_short
 from singerlake.humanize import counted as counted
 from singerlake.humanize import minute as minute
 from singerlake.humanize import second as second
 from singerlake.humanize import shown as shown
 from singerlake.humanize import size as size
+from singerlake.terminal import bar, clear_bars, terminal_columns
 from singerlake.upkeep.result import NONE, Finding, Report, Tally
 
 UNTIL_COLLECTED = "until 'singerlake gc --delete' has run twice, a grace time apart"
 _SHOWN = 20
 """Lines of a list of keys; ``--json`` has all."""
-_ENDLESS = 100_000
-_NARROWEST = 8
-
+_GAP = "  "
+SEE_BELOW = "! see below"
+"""Stands in a table where a row has no values, and ``say_troubles`` says why."""
 
 _QUIET = f"{__name__}.quiet"
 _JSON = f"{__name__}.json"
@@ -75,6 +65,7 @@ def say_error(ctx: click.Context, error: SingerlakeError) -> None:
 def say(line: str, *, problem: bool = False) -> None:
     """One line on standard output; a quiet command says only what is a ``problem``."""
     if problem or not is_quiet():
+        clear_bars()
         click.echo(line)
 
 
@@ -85,6 +76,7 @@ def say_json(value: Any) -> None:
 
 def say_json_line(value: Any) -> None:
     """One of several JSON documents on standard output, each a line."""
+    clear_bars()
     click.echo(json.dumps(json_of(value)))
 
 
@@ -133,70 +125,60 @@ def _files(count: Tally, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``number``: to the right. ``folds``: may take several lines on a terminal, so that others need not."""
+    """``number``: to the right."""
 
     title: str
     number: bool = False
-    folds: bool = False
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: str = "") -> None:
-    """A table on standard output, which nothing cuts short where that is no terminal. Cells are taken literally."""
+    """A table on standard output. A terminal that is too narrow for it gets one record below another, with a line for
+    each field that has a value. Nothing is ever cut: elsewhere a table is as wide as it needs."""
+    titles = [column.title for column in columns]
+    cells = [[shown(cell) for cell in row] for row in rows]
+    widths = [max(cell_width(row[at]) for row in (titles, *cells)) for at in range(len(columns))]
     terminal = sys.stdout.isatty()
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        made.add_column(
-            column.title,
-            justify="right" if column.number else "left",
-            overflow="fold",
-            no_wrap=not (terminal and column.folds),
-            min_width=min(_NARROWEST, len(column.title)) if terminal else None,
-        )
-    for row in rows:
-        made.add_row(*(Text(shown(cell)) for cell in row))
-    console = Console(file=sys.stdout, highlight=False, markup=False, width=None if terminal else _ENDLESS)
-    with console.capture() as captured:
-        console.print(made)
-    for line in captured.get().splitlines():
-        click.echo(line.rstrip())
+    if terminal and sum(widths) + len(_GAP) * (len(widths) - 1) > terminal_columns(sys.stdout):
+        _say_records(titles, cells)
+    else:
+        for place, row in enumerate((titles, *cells)):
+            padded = (_padded(*each) for each in zip(row, widths, columns, strict=True))
+            line = _GAP.join(padded).rstrip()
+            click.echo(line if place else _heading(line))
     if caption:
         click.echo(caption)
 
 
-class _DoneColumn(ProgressColumn):
-    """How much of a task is done: bytes as such, everything else by its number."""
+def say_troubles(troubles: Iterable[tuple[str, str]]) -> None:
+    """Below a table, a line for each row that has ``SEE_BELOW``: what it is about, and why. In the table it would push
+    every other column away."""
+    for name, trouble in troubles:
+        say(f"{shown(name)}: {shown(trouble)}", problem=True)
 
-    _bytes = DownloadColumn()
 
-    def render(self, task: Task) -> Text:
-        if task.fields["unit"] == "bytes":
-            return self._bytes.render(task)
-        total = "?" if task.total is None else f"{task.total:,.0f}"
-        return Text(f"{task.completed:,.0f}/{total}", style="progress.download")
+def _say_records(titles: Sequence[str], records: Sequence[Sequence[str]]) -> None:
+    width = max(map(len, titles))
+    for record in records:
+        for title, value in zip(titles, record, strict=True):
+            if value:
+                click.echo(f"{_heading(title)}{' ' * (width - len(title))}{_GAP}{value}")
+        click.echo()
+
+
+def _heading(text: str) -> str:
+    """In bold; ``click.echo`` takes that away where no terminal is written to."""
+    return text if os.environ.get("TERM") == "dumb" else click.style(text, bold=True)
+
+
+def _padded(text: str, width: int, column: Column) -> str:
+    space = " " * (width - cell_width(text))
+    return space + text if column.number else text + space
 
 
 @contextmanager
 def progress(unit: str = "bytes") -> Iterator[Report | None]:
     """What a method takes as its ``progress`` while the block runs: a display on standard error of what is worked on,
-    counted in ``unit``. None where that is no terminal or the command is quiet."""
-    if not sys.stderr.isatty() or is_quiet():
-        # Before rich 14.3 a display that is disabled ends with an empty line all the same.
-        yield None
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        _DoneColumn(),
-        TimeRemainingColumn(),
-    )
-    with Display(*columns, console=Console(stderr=True), transient=True) as display:
-        tasks: dict[str, TaskID] = {}
-
-        def report(name: str, done: int, total: int | None) -> None:
-            if name not in tasks:
-                while tasks:
-                    display.remove_task(tasks.popitem()[1])
-                tasks[name] = display.add_task(shown(name), total=None, unit=unit)
-            display.update(tasks[name], completed=done, total=total)
-
-        yield report
+    counted in ``unit``; where that is empty, the name says in what. None where that is no terminal or the command is
+    quiet."""
+    with nullcontext() if is_quiet() else bar(sys.stderr, unit) as drawn:
+        yield None if drawn is None else drawn.show

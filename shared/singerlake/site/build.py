@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
 from singerlake.format import layout
+from singerlake.glance import at_a_glance
 from singerlake.humanize import counted, cut, minute, second, shown, size
 from singerlake.interpreter.process import collector_paused
 from singerlake.lake import Lake
@@ -20,7 +21,7 @@ from singerlake.site.folder import SiteFolder, open_folder
 from singerlake.site.pages import Site
 from singerlake.tables.state.keys import PUBLISHED
 from singerlake.upkeep.annotate import SCHEMES
-from singerlake.upkeep.result import Report, check_least, reporting
+from singerlake.upkeep.result import Progress, Report, check_least, reporting
 from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class SiteFile:
     bytes: int
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class SiteResult:
     """``files`` were written into the folder ``output``, and ``removed`` those of an earlier build that the site no
@@ -87,7 +89,8 @@ def build_site(
     """Write a static site about a lake into the folder ``output``, as ``singerlake docs build`` does. The folder is new
     or empty, or that of an earlier build; with ``beside`` it may hold other files. ``title`` is what the lake is called
     on the pages, the end of its root by default. ``samples``: how many of each stream's newest records are shown.
-    ``threads`` is how many streams are read at once, and ``progress`` counts streams.
+    ``threads`` is how many streams are read at once, and ``progress`` counts streams, and then files
+    that are written.
 
     The same lake at the same time gives the same bytes. A tap, a stream or a table that cannot be read is among the
     ``troubles``, and its page says why. Raises ``SettingError`` before anything is read where the folder may not be
@@ -103,16 +106,17 @@ def build_site(
     with collector_paused():
         bar = reporting(progress, "streams")
         facts = gather(lake, title=title, samples=samples, threads=threads, progress=bar)
-        files, removed = _write(folder, facts)
+        files, removed = _write(folder, facts, reporting(progress, "files"))
         return SiteResult(lake.storage.url, str(output), files, removed, tuple(_troubles(facts)))
 
 
-def _write(folder: SiteFolder, facts: LakeFacts) -> tuple[tuple[SiteFile, ...], tuple[str, ...]]:
+def _write(folder: SiteFolder, facts: LakeFacts, progress: Progress) -> tuple[tuple[SiteFile, ...], tuple[str, ...]]:
     files: dict[str, int] = {}
     with folder.building():
         for path, body in _bodies(Site(facts)):
             folder.stage(path, body)
             files[path] = len(body)
+            progress.advance(1)
         removed = folder.publish(files)
     return tuple(SiteFile(path, size) for path, size in files.items()), tuple(removed)
 

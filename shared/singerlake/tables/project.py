@@ -14,6 +14,7 @@ from typing import NoReturn
 from singerlake.clock import Clock
 from singerlake.errors import SettingError, SingerlakeError, expected_errors
 from singerlake.format.state.selection import schema_in_force
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.streams import Declared, Resolved, Streams, Unresolved, chosen, everything, resolve
@@ -225,6 +226,7 @@ class Follower:
                 return found
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectedTable:
     """What a run did for one table. ``rows``, ``files`` and ``bytes`` are those of the table after it, None where there

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from singerlake.arrow.schema.columns import Struct, arrow_schema, empty_batch
 from singerlake.errors import UnknownNameError
+from singerlake.glance import code, html_table
+from singerlake.humanize import counted, size
 from singerlake.storage.port import Storage
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.state.commit import load, published
@@ -25,12 +27,20 @@ LISTED = 20
 """Tables that an error names: it reads the state of each."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LakeTable:
     """A snapshot of one table: it stays as it is while runs go on, for as long as a collector's grace time."""
 
     storage: Storage
     state: TableState
+
+    def __repr__(self) -> str:
+        stored = size(sum(file.bytes for file in self.state.files))
+        return f"LakeTable({self.name!r}, {counted(self.rows, 'row')}, {stored})"
+
+    def _repr_html_(self) -> str:
+        columns = [(field.name, field.type) for field in self.schema]
+        return code(repr(self)) + html_table(("column", "type"), columns)
 
     @classmethod
     def load(cls, storage: Storage, name: str) -> LakeTable:

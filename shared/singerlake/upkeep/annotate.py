@@ -12,6 +12,7 @@ from singerlake.errors import LostStateError, SettingError
 from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.root import TapNotes
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Storage, Stored
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.root_file import replace_root
@@ -50,6 +51,7 @@ class Edit:
         return self.owner is not None or self.description is not None or bool(self.links or self.unlink)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class NotesResult:
     """What is said of a tap now: empty texts, and no links, where nothing is."""

@@ -31,6 +31,7 @@ from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest, Retired, Run
 from singerlake.format.state.transactions import Rebase, Transaction
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Entry
 from singerlake.storage.probe import storage_time
 from singerlake.stores.commit import commit_once
@@ -45,6 +46,7 @@ from singerlake.upkeep.gc.segments import collect_segments
 from singerlake.upkeep.result import FOR_PYTHON, NONE, Finding, Report, Tally, reporting, tally
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDrop:
     """What was done to one stream, or would be: its ``files`` with ``records`` in them, ``unlisted`` data files, and
@@ -77,6 +79,7 @@ class DropFailure:
     error: SingerlakeError
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropResult:
     """What was done to each stream, or with ``dry_run`` would be. ``failed`` streams stopped no other."""
@@ -88,6 +91,7 @@ class DropResult:
     failed: tuple[DropFailure, ...]
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropRunResult:
     """What of a run was taken out of each stream, or with ``dry_run`` would be. ``failed`` streams stopped no other."""

@@ -11,6 +11,7 @@ import msgspec
 from singerlake.clock import Clock, IdSource, timestamp
 from singerlake.errors import CorruptObjectError, UnknownNameError
 from singerlake.format import layout
+from singerlake.glance import at_a_glance
 from singerlake.lock_file import LockBody, LockSettings, parse_lock
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Stored
@@ -51,6 +52,7 @@ class Lock:
     etag: str = field(metadata=FOR_PYTHON, repr=False)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class LocksResult:
     """The locks that writers hold."""

@@ -34,6 +34,7 @@ from singerlake.errors import (
 from singerlake.format import layout
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import Close, Transaction
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Storage
 from singerlake.stores.commit import commit_transaction
 from singerlake.stores.port import Loaded, ManifestStore
@@ -69,6 +70,7 @@ class NewStreams:
     store: str
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateResult:
     """What was done to each stream, or with ``dry_run`` would be. ``root_metadata``: new streams get the store ``to``

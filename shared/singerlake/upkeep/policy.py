@@ -12,12 +12,14 @@ from singerlake.errors import LostStateError, SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, age_of, with_rule
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Storage, Stored
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.result import FOR_PYTHON, Finding
 from singerlake.upkeep.root_file import replace_root
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
     """How long the streams of a tap are kept: ``retention`` as ``singerlake.json`` has it, and the ``rules`` that it
@@ -29,6 +31,7 @@ class PolicyResult:
     rules: Mapping[str, Rule] = field(metadata=FOR_PYTHON)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class PoliciesResult:
     """The same of several taps, by name."""

@@ -17,6 +17,7 @@ from singerlake.errors import NotALakeError, SettingError, SingerlakeError
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.model import Manifest, Run
+from singerlake.glance import at_a_glance
 from singerlake.singer_file import spool_error
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.port import Storage
@@ -27,6 +28,7 @@ from singerlake.upkeep.result import Progress
 from singerlake.work.parallel import in_parallel
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class PutResult:
     """The ``records`` that the run with the id ``run`` brought, one a file, and the ``bytes`` of these files; None

@@ -33,6 +33,7 @@ from singerlake.format import kept_schema, layout
 from singerlake.format.exact_json import decode
 from singerlake.format.extra_fields import member_extra, own_words
 from singerlake.format.metadata import root
+from singerlake.glance import at_a_glance
 from singerlake.interpreter.threads import holding
 from singerlake.storage.conditional import replace_if_unchanged, replace_what_was_seen
 from singerlake.storage.port import Storage, Stored
@@ -167,6 +168,7 @@ class Evidence:
         return next(iter(self.lakes), None)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class IdentityResult:
     """The id by which databases know a lake: ``lake_id`` as ``singerlake.json`` says it, None where that is missing,

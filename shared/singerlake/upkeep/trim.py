@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from singerlake.errors import LostStateError, SingerlakeError
 from singerlake.format import layout
+from singerlake.glance import at_a_glance
 from singerlake.stores.publish import published
 from singerlake.upkeep.context import LakeContext
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamTrim:
     """What was removed of a stream, or would be: ``transactions`` up to the number ``floor``, which were kept in
@@ -34,6 +36,7 @@ class TrimFailure:
     error: SingerlakeError
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class TrimResult:
     """What was done to each stream, or with ``dry_run`` would be, or why it could not be."""

@@ -29,6 +29,8 @@ from singerlake.format.metadata.root import RootMetadata
 from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
+from singerlake.glance import at_a_glance
+from singerlake.humanize import size
 from singerlake.scratch import ListedPaths
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.atomic.decisions import Decisions
@@ -53,6 +55,7 @@ from singerlake.work.engine import Engine, Threads
 from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, open_file, said_of, stamp
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamVerify:
     """What was checked of a stream, as ``VerifyResult`` has it of all."""
@@ -67,6 +70,7 @@ class StreamVerify:
     noted: Tally
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
     """What was checked, and what was found. In all ``streams`` so many ``files``, ``messages`` and ``bytes`` are
@@ -445,7 +449,7 @@ def _still(
         findings = [finding for finding in findings if finding.kind != "missing" or finding.key not in lacking]
     yield from findings
     for entry in strays:
-        said = f"{entry.size} bytes that no manifest lists: an interrupted run's, or copied"
+        said = f"{size(entry.size)} that no manifest lists: an interrupted run's, or copied"
         yield Finding("unlisted", entry.key, said)
 
 

@@ -71,7 +71,7 @@ def test_a_lost_state_is_made_again_from_raw_and_the_old_files_go(run: Run, shop
     made = run("project", "run", root, "users", "--all")
     assert made.stdout.startswith("users: 10 records read: 4 new; 4 rows in 1 file"), made.output
     assert old.exists()
-    assert "1 file waiting" in run("project", "gc", root, "users", "--all", "--delete").stdout
+    assert "waiting: 1 file" in run("project", "gc", root, "users", "--all", "--delete").stdout
     assert run("project", "gc", root, "users", "--all", "--delete", "--grace", "0s").exit_code == 0
     assert not old.exists()
     assert people(shop) == 4

@@ -42,7 +42,7 @@ def test_a_delta_table_is_made_verified_collected_and_dropped(run: Run, root: Pa
     assert "users: nothing new" in run("project", "run").stdout
     assert run("project", "verify").exit_code == 0
     assert last.read_bytes() != kept
-    assert "users: nothing to delete; 1 file waiting" in run("project", "gc", "--delete").stdout
+    assert "users: nothing to delete\n  waiting: 1 file\n" in run("project", "gc", "--delete").stdout
     assert run("project", "drop", "users", "--delete").exit_code == 0
     assert not any(each.is_file() for each in log.parent.rglob("*"))
 

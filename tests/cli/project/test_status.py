@@ -98,7 +98,7 @@ def test_what_cannot_be_told_is_said(run: Run, shop: Lake) -> None:
     shop.storage.delete(layout.manifest_key("t", "users"))
     result = run("status", shop.storage.url)
     assert result.exit_code == 1
-    assert "events  ! not the state of a table" in result.stdout
+    assert "events: not the state of a table" in result.stdout
     assert tables(result.stdout)[1][-2:] == ["rows", "failed"], "nobody knows how far it is behind"
     found = json.loads(run("status", shop.storage.url, "--json").stdout)["tables"]
     assert [(each["table"], each["behind"], bool(each["trouble"])) for each in found] == [

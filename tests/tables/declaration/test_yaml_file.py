@@ -247,7 +247,7 @@ MISTAKES: dict[str, tuple[str | bytes, int, str, str]] = {
     "latin-1": ("tables:\n  t: {from: a.ü}\n".encode("latin-1"), 2, "not UTF-8", "save the file as UTF-8"),
     "utf-16": ("tables: {}".encode("utf-16"), 1, "the file is UTF-16", "save it as UTF-8"),
     "too-deep": ("tables: " + "[" * 5000, 1, "nested deeper than 20 levels", "more simply"),
-    "too-large": ("#" * (1 << 20) + "\n", 1, "larger than 1 MiB", "the file that declares tables"),
+    "too-large": ("#" * (1 << 20) + "\n", 1, "larger than 1.0 MB", "the file that declares tables"),
     "alias-of-itself": ("tables: &a {t: *a}\n", 1, "an alias stands within what it stands for", "remove"),
     "name-too-long": (f"tables: {{{'x' * 200}: {{from: a.b}}}}", 1, "table name takes 200 bytes", "a shorter name"),
     "lake-root-is-a-number": ("lake_root: 7\n", 1, "lake_root is 7, which YAML reads as a number", "in quotes"),

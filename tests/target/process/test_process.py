@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from singerlake.humanize import size
 from singerlake.lake import Lake
 from tests.processes.plugins import Plugin
 from tests.target.support import (
@@ -190,9 +191,9 @@ def test_a_name_moves_no_cursor_in_the_log(tmp_path: Path) -> None:
 def test_the_log_sums_up_every_stream_and_keeps_the_metrics_of_singer_sdk(tmp_path: Path) -> None:
     lines = [schema(), *records(1, 2, 3), schema("empty"), schema("users", keys=()), *records(4)]
     done = run(tmp_path / "lake", tmp_path, lines)
-    size = sum(file.bytes for file in manifest(tmp_path / "lake").files)
-    assert f"Stream 'users': 4 records in 2 files, {size} bytes, versions v1" in done.log
-    assert "Stream 'empty': 0 records in 0 files, 0 bytes, versions none" in done.log
+    stored = size(sum(file.bytes for file in manifest(tmp_path / "lake").files))
+    assert f"Stream 'users': 4 records in 2 files, {stored}, versions v1" in done.log
+    assert "Stream 'empty': 0 records in 0 files, 0 B, versions none" in done.log
     points = [json.loads(line.split("METRIC: ")[1]) for line in done.log.splitlines() if "METRIC: " in line]
     counted = {p["tags"]["stream"]: p["value"] for p in points if p["metric"] == "record_count"}
     assert counted == {"users": 4, "empty": 0}

@@ -13,6 +13,7 @@ from singerlake.format.state.append_only import AppendOnlyList, Identified
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.segment import Segment
+from singerlake.glance import code
 
 T = TypeVar("T", bound=Identified)
 if TYPE_CHECKING:
@@ -137,6 +138,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
             msgspec.structs.force_setattr(self, "features", msgspec.UNSET)
         if not isinstance(self.retired, AppendOnlyList):
             msgspec.structs.force_setattr(self, "retired", AppendOnlyList(self.retired))
+
+    def __repr__(self) -> str:
+        return (
+            f"Manifest({self.tap!r}, {self.stream!r}, transaction={self.transaction.number}, "
+            f"next_offset={self.next_offset}, files=<{len(self.files):,}>, versions=<{len(self.versions):,}>)"
+        )
+
+    def _repr_html_(self) -> str:
+        return code(repr(self))
 
     @property
     def shown(self) -> Manifest:

@@ -14,6 +14,7 @@ from typing import TypeVar
 import yaml
 
 from singerlake.errors import SettingError
+from singerlake.humanize import size
 
 MOST_BYTES, MOST_DEPTH, MOST_NODES = 1 << 20, 20, 100_000
 """What a file may hold. ``MOST_NODES`` counts what an alias stands for each time that it is used."""
@@ -201,7 +202,7 @@ def _compose(text: str, file: str) -> yaml.Node | None:
 
 def _decoded(body: bytes, file: str) -> str:
     if len(body) > MOST_BYTES:
-        raise _error(f"larger than {MOST_BYTES >> 20} MiB", file, 0, "name the file that declares tables")
+        raise _error(f"larger than {size(MOST_BYTES)}", file, 0, "name the file that declares tables")
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise _error("the file is UTF-16", file, 0, "save it as UTF-8")
     try:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from singerlake.clock import Clock, IdSource, parse_timestamp, timestamp
 from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Entry, Storage
 from singerlake.storage.probe import storage_time
 from singerlake.tables.delta.publish import catch_up, has_log, kept, leave_old_behind
@@ -134,6 +135,7 @@ def collect_table(
             return done
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class TableGc:
     """The objects of a table at ``keys`` that were deleted, or would be. ``young`` counts unlisted objects that may be
@@ -146,6 +148,7 @@ class TableGc:
     waiting: int
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class GcTablesResult:
     """What was deleted of each table, or with ``dry_run`` would be, and the tables that could not be collected."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from singerlake.errors import SingerlakeError, TooManyConflictsError, UnknownNameError, expected_errors
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Entry, Storage
 from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.state.commit import StoredState, load_to_replace, tables
@@ -63,6 +64,7 @@ def drop(storage: Storage, plan: DropPlan) -> None:
     storage.delete_all(plan.keys)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class TableDrop:
     """What goes with a table: its ``rows``, None where its state cannot be read, and the objects at ``keys``."""
@@ -73,6 +75,7 @@ class TableDrop:
     bytes: int
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class DropTablesResult:
     """The tables that were dropped, or with ``dry_run`` would be, and those that could not be."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.glance import at_a_glance
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.streams import Declared, chosen, resolve
 from singerlake.tables.maintain.status import BEGUN, standing_of
@@ -16,6 +17,7 @@ from singerlake.upkeep.context import LakeContext
 from singerlake.work.parallel import THREADS, in_parallel
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class ListedTable:
     """How one table stands; ``declared``: a declaration names it. ``behind`` counts messages of the stream that it does
@@ -39,6 +41,7 @@ class ListedTable:
     trouble: str | None = None
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class ListTablesResult:
     """The tables that are declared, and behind them those that are there and that no declaration names."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.glance import at_a_glance
 from singerlake.tables.state.commit import load, tables
 from singerlake.tables.state.model import TableRun, TableSource, TableState, source_of
 from singerlake.upkeep.context import LakeContext
@@ -70,6 +71,7 @@ def standing_of(state: TableState, newest: TableSource | None) -> Standing:
     )
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class TableStatus:
     """How a table stands that is made from a stream up to ``offset``, or from the tables ``made_from``. ``behind``
@@ -89,6 +91,7 @@ class TableStatus:
     source: str = field(default="", metadata=FOR_PYTHON)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class StatusResult:
     """How each stream stands, and each table that is made from one of them."""

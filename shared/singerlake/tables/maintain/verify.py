@@ -14,6 +14,7 @@ from singerlake.errors import (
     SingerlakeError,
     expected_errors,
 )
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Storage
 from singerlake.tables.delta.log import log_prefix
 from singerlake.tables.delta.publish import disagreements, has_log
@@ -100,6 +101,7 @@ def verify_rows(runner: TableRunner, state: TableState) -> Iterator[TableFinding
             yield TableFinding(state.table, "", f"it has {state.rows} rows, raw says {made.rows}")
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class CheckedTable:
     """A table whose files were checked, all of them: ``rows`` in so many ``files``, of so many stored ``bytes``."""
@@ -110,6 +112,7 @@ class CheckedTable:
     bytes: int = field(metadata=FOR_PYTHON)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class VerifyTablesResult:
     """What is wrong with the ``tables``. ``deep``: their rows were compared with raw, too, but for those of

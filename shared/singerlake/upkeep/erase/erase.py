@@ -22,6 +22,7 @@ from singerlake.format.state.features import ATTACHED, features_of
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import EraseFiles
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Entry
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import Commits, StreamContext, record_run
@@ -70,6 +71,7 @@ class UnownedFile:
     retired: bool
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseResult:
     """What was erased from a stream, or with ``dry_run`` would be: so many messages, ``records`` of them RECORD

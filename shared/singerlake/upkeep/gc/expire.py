@@ -18,6 +18,7 @@ from singerlake.format.state.attached_objects import paths_in
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import ExpireFiles
+from singerlake.glance import at_a_glance
 from singerlake.storage.probe import storage_time
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.checks import AttachedObject, attached_objects
@@ -28,6 +29,7 @@ from singerlake.upkeep.policy import rule_of
 from singerlake.upkeep.result import FOR_PYTHON, NONE, Finding, Tally, tally
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireResult:
     """What expired, or with ``dry_run`` would: the files ``expired`` with ``records`` in them, and the ``attached``

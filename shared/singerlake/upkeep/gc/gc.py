@@ -12,6 +12,7 @@ from singerlake.errors import LakeError, SettingError, SingerlakeError
 from singerlake.format import layout
 from singerlake.format.metadata.retention import Retention, retention_of
 from singerlake.format.metadata.root import RootMetadata
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Storage
 from singerlake.storage.probe import storage_time
 from singerlake.stores.port import Trimmed
@@ -38,6 +39,7 @@ from singerlake.upkeep.result import (
 from singerlake.upkeep.root_file import keep_copy, root_findings
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamGc:
     """What was done to one stream, or would be.
@@ -76,6 +78,7 @@ class StreamGc:
     floor: int = field(metadata=FOR_PYTHON)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcResult:
     """What was done to each stream, or with ``dry_run`` would be. ``findings`` are for a person to look at; a stream
@@ -88,6 +91,7 @@ class GcResult:
     failed: tuple[Failure, ...]
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchGcResult:
     """Batch files below ``root``: those ``deleted``, or with ``dry_run`` to be deleted, and their ``keys``; and those

@@ -33,6 +33,7 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.manifest import from_json
 from singerlake.format.state.model import Manifest, Position
 from singerlake.format.state.transactions import CollectFiles, Transaction
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.commit import Commit
 from singerlake.stores.port import Loaded, ManifestStore, Pending
@@ -51,6 +52,7 @@ from singerlake.work.batches import consumed
 from singerlake.work.engine import Engine
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRebuild:
     """What was done to one stream, or would be. It has so many ``files`` and ``messages`` then, and the ``versions``,
@@ -74,6 +76,7 @@ class StreamRebuild:
     changes: Mapping[str, KindTotals] = field(metadata=FOR_PYTHON)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildResult:
     """What was done to each stream, or with ``dry_run`` would be. Of the data files, ``read`` ones were read, and

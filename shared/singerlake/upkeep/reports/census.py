@@ -13,11 +13,13 @@ from singerlake.format.state.features import features_of
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
+from singerlake.glance import at_a_glance
 from singerlake.storage.port import Storage
 from singerlake.upkeep.context import LakeContext
 from singerlake.work.parallel import THREADS, in_parallel
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class Census:
     """``versions`` maps hash to label; ``erased`` are messages whose record was erased, and not among ``records``;
@@ -41,6 +43,7 @@ class Census:
     trouble: str | None = None
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class TapContents:
     """The streams of a tap that have a version, or whose state cannot be read."""
@@ -49,6 +52,7 @@ class TapContents:
     streams: tuple[Census, ...]
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class ContentsResult:
     """What each tap of a lake holds."""

@@ -11,6 +11,7 @@ from singerlake.clock import timestamp
 from singerlake.errors import LakeError
 from singerlake.format.metadata.root import TapNotes
 from singerlake.format.state.model import Manifest
+from singerlake.glance import at_a_glance
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.reports.census import Census, take_census
 from singerlake.upkeep.reports.history import Version, versions_of
@@ -18,6 +19,7 @@ from singerlake.upkeep.reports.status import NO_MANIFEST, Tracked, last_signs, t
 from singerlake.work.parallel import THREADS, in_parallel
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedStream:
     """What a stream holds, as ``Census`` counts it, its versions in the order in which they came, and its last runs,
@@ -52,6 +54,7 @@ class UnreadStream:
     trouble: str
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class ExportedTap:
     """What people say of a tap, and its streams. ``retention`` is as it was written."""
@@ -64,6 +67,7 @@ class ExportedTap:
     streams: tuple[ExportedStream | UnreadStream, ...]
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class ExportResult:
     """All metadata of a lake at the time ``exported``. Streams that are not yet born get ``manifest_store``."""

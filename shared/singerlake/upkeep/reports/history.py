@@ -11,6 +11,7 @@ from singerlake.format.state.files.segment import VersionTotals
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import schema_of
+from singerlake.glance import at_a_glance
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.result import Finding
 from singerlake.work.parallel import THREADS, in_parallel
@@ -33,6 +34,7 @@ class Version:
     key_properties: tuple[str, ...]
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class StreamVersions:
     """The versions of a stream in the order in which they came. Offsets mean the same messages within its ``lineage``,
@@ -47,6 +49,7 @@ class StreamVersions:
     versions: tuple[Version, ...] = ()
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class VersionsResult:
     """The versions of each stream. A manifest that cannot be read is a finding."""

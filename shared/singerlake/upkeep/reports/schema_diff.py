@@ -30,6 +30,7 @@ from singerlake.arrow.schema.columns import (
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.selection import resolve_version, schema_of
+from singerlake.glance import at_a_glance
 
 ALIKE = 0.7
 """How like each other two names have to be for one to look like the other's new name; 1 is the same."""
@@ -102,6 +103,7 @@ class VersionName:
     hash: str
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class DiffResult:
     """How the version ``after`` of a stream differs from ``before``, and whether readers of the first can read the

@@ -16,6 +16,7 @@ from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError
 from singerlake.format.state.model import CAPTURE, Manifest, Run
 from singerlake.format.state.table_versions import unactivated
+from singerlake.glance import at_a_glance
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.lock_files import STALE, LockFile, locks_of
 from singerlake.work.parallel import THREADS, in_parallel
@@ -42,6 +43,7 @@ class UnactivatedVersion:
     run: str
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
     """``store`` keeps the stream's state, whose newest ``transaction`` has that number. ``runs``: the newest first.

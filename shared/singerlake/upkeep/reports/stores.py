@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from singerlake.errors import SingerlakeError
 from singerlake.format import layout
+from singerlake.glance import at_a_glance
 from singerlake.stores.publish import published
 from singerlake.upkeep.context import LakeContext
 from singerlake.work.parallel import THREADS, in_parallel
@@ -13,6 +14,7 @@ from singerlake.work.parallel import THREADS, in_parallel
 _NO_STATE = "no state; run 'singerlake rebuild'"
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class StreamStore:
     """Where a stream's state is. ``transaction`` is the newest, ``published`` the one in ``manifest.json``, ``tail``
@@ -31,6 +33,7 @@ class StreamStore:
     error: SingerlakeError | None = None
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class StoreStatusResult:
     """The store of each stream. Streams that are not yet born get ``default``, None where no root metadata says it."""

@@ -26,6 +26,7 @@ from singerlake.format import layout
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
+from singerlake.glance import at_a_glance
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import Commits, LakeContext, StreamContext, record_run
 from singerlake.upkeep.defaults import MOST_WAITING
@@ -63,6 +64,7 @@ class Joins:
         return sum((Tally(each.files, each.bytes) for each in self.runs), NONE)
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True)
 class StreamVacuum:
     """What was done to one stream. ``joined`` files were replaced by ``into`` new ones. Files ``apart`` have neighbours
@@ -78,6 +80,7 @@ class StreamVacuum:
     overtaken: Tally
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumResult:
     """What was done to each stream. ``findings`` are files that are not what the manifest says, and streams whose state

@@ -42,6 +42,8 @@ def gc(ctx: click.Context, project: Project, delete: bool, grace: timedelta, as_
     else:
         for each in result.tables:
             say(f"{shown(each.table)}: {_told(each, delete)}")
+            if left := each.young + each.waiting:
+                say(f"  waiting: {counted(left, 'file')}")
         for failure in result.failed:
             say_error_of(failure.table, failure.error)
     ctx.exit(exit_code(each.error for each in result.failed))
@@ -49,8 +51,6 @@ def gc(ctx: click.Context, project: Project, delete: bool, grace: timedelta, as_
 
 def _told(each: TableGc, delete: bool) -> str:
     would = "" if delete else "would be "
-    gone = (
+    return (
         f"{counted(len(each.keys), 'file')} ({size(each.bytes)}) {would}deleted" if each.keys else "nothing to delete"
     )
-    left = each.young + each.waiting
-    return f"{gone}; {counted(left, 'file')} waiting" if left else gone

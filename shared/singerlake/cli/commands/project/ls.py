@@ -6,13 +6,24 @@ import click
 
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.options import json_option
-from singerlake.cli.output import Column, checks_in_short, counted, minute, say_json, shown, size, table
+from singerlake.cli.output import (
+    SEE_BELOW,
+    Column,
+    checks_in_short,
+    counted,
+    minute,
+    say_json,
+    say_troubles,
+    shown,
+    size,
+    table,
+)
 from singerlake.clock import parse_timestamp
 from singerlake.tables.maintain.listing import ListedTable
 
 _COLUMNS = (
-    Column("TABLE", folds=True),
-    Column("STREAM", folds=True),
+    Column("TABLE"),
+    Column("STREAM"),
     Column("KEEP"),
     Column("ROWS", number=True),
     Column("FILES", number=True),
@@ -45,13 +56,14 @@ def ls(ctx: click.Context, project: Project, as_json: bool) -> None:
             size(sum(each.bytes or 0 for each in made)),
         )
         table(_COLUMNS, map(_row, found), caption=f"{shown(result.lake)}: {', '.join(totals)}")
+        say_troubles((each.table, each.trouble) for each in found if each.trouble)
     ctx.exit(1 if any(each.trouble for each in found) else 0)
 
 
 def _row(each: ListedTable) -> tuple[str, ...]:
     name = each.table if each.declared else f"{each.table} *"
     if each.trouble:
-        return name, f"! {each.trouble}", *[""] * 7
+        return name, SEE_BELOW, *[""] * 7
     last = parse_timestamp(each.last_run) if each.last_run else None
     return (
         name,

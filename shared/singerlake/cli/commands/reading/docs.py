@@ -60,13 +60,13 @@ def build_command(
     Reads the manifests and the states of tables. Of the data files it reads only the samples that --samples asks for.
     Exits with 1 if a stream or a table cannot be read: its page says why, and the others are there.
     """
-    with progress("streams") as report:
+    with progress("") as report:
         built = build_site(lake, output, title=title, samples=samples, beside=beside, threads=threads, progress=report)
     if as_json:
         say_json(built)
     else:
         for each in built.troubles:
             say(f"{shown(each.what)}: {shown(each.trouble)}", problem=True)
-        gone = f", {counted(len(built.removed), 'file')} of an earlier build removed" if built.removed else ""
+        gone = f", {counted(len(built.removed), 'file')} of an earlier build deleted" if built.removed else ""
         say(f"{counted(len(built.pages), 'page')}{gone}; open {shown(str(output / 'index.html'))}")
     ctx.exit(1 if built.troubles else 0)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from singerlake.cli.options import json_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, minute, say_json, second, shown, size, table
+from singerlake.cli.output import SEE_BELOW, Column, counted, minute, say_json, say_troubles, second, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Commit
@@ -18,9 +18,9 @@ from singerlake.upkeep.reports.census import Census, ContentsResult
 logger = logging.getLogger(__name__)
 
 _COLUMNS = (
-    Column("TAP", folds=True),
-    Column("STREAM", folds=True),
-    Column("VERSIONS", folds=True),
+    Column("TAP"),
+    Column("STREAM"),
+    Column("VERSIONS"),
     Column("FILES", number=True),
     Column("RECORDS", number=True),
     Column("BYTES", number=True),
@@ -29,10 +29,10 @@ _COLUMNS = (
 _ATTACHED = (Column("ATTACHED", number=True), Column("ATTACHED BYTES", number=True))
 """Shown where any stream has attached files."""
 _COMMITS = (
-    Column("TAP", folds=True),
+    Column("TAP"),
     Column("COMMIT"),
     Column("DECIDED (UTC)"),
-    Column("RUN", folds=True),
+    Column("RUN"),
     Column("STREAMS", number=True),
     Column("MESSAGES", number=True),
 )
@@ -83,6 +83,7 @@ def _say(contents: ContentsResult) -> None:
     columns = (*_COLUMNS, *_ATTACHED) if attached else _COLUMNS
     rows = ((*_row(stream), *(_attached(stream) if attached else ())) for stream in streams)
     table(columns, rows, caption=f"{shown(contents.lake)}: {', '.join(counts)}")
+    say_troubles((f"{each.tap}/{each.stream}", each.trouble) for each in streams if each.trouble)
 
 
 def _list_commits(lake: Lake, taps: dict[str, list[Commit]], as_json: bool) -> None:
@@ -132,7 +133,7 @@ def _attached(stream: Census) -> tuple[str, str]:
 
 def _row(stream: Census) -> tuple[str, ...]:
     if stream.trouble:
-        return stream.tap, stream.stream, f"! {stream.trouble}", "", "", "", ""
+        return stream.tap, stream.stream, SEE_BELOW, "", "", "", ""
     labels = list(stream.versions.values())
     return (
         stream.tap,

@@ -7,7 +7,19 @@ from datetime import timedelta
 import click
 
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, checks_in_short, counted, say, say_json, second, shown, size, table
+from singerlake.cli.output import (
+    SEE_BELOW,
+    Column,
+    checks_in_short,
+    counted,
+    say,
+    say_json,
+    say_troubles,
+    second,
+    shown,
+    size,
+    table,
+)
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE
 from singerlake.lake import Lake
@@ -16,8 +28,8 @@ from singerlake.tables.state.model import TableRun
 from singerlake.upkeep.reports.status import StreamStatus, Tracked
 
 _COLUMNS = (
-    Column("TAP", folds=True),
-    Column("STREAM", folds=True),
+    Column("TAP"),
+    Column("STREAM"),
     Column("KIND"),
     Column("STARTED (UTC)"),
     Column("TOOK", number=True),
@@ -25,11 +37,11 @@ _COLUMNS = (
     Column("FILES", number=True),
     Column("RECORDS", number=True),
     Column("BYTES", number=True),
-    Column("WRITER", folds=True),
+    Column("WRITER"),
 )
 _TABLE_COLUMNS = (
-    Column("TABLE", folds=True),
-    Column("STREAM", folds=True),
+    Column("TABLE"),
+    Column("STREAM"),
     Column("KIND"),
     Column("ENDED (UTC)"),
     Column("RECORDS", number=True),
@@ -79,7 +91,7 @@ def _say_streams(result: StatusResult) -> None:
     rows: list[tuple[str, ...]] = []
     for each in result.streams:
         if each.trouble:
-            rows.append((each.tap, each.stream, f"! {each.trouble}", *[""] * 7))
+            rows.append((each.tap, each.stream, SEE_BELOW, *[""] * 7))
         elif not each.runs:
             rows.append((each.tap, each.stream, "", "", "", "no runs", *[""] * 4))
         rows += [_row(each, run) for run in each.runs]
@@ -88,6 +100,7 @@ def _say_streams(result: StatusResult) -> None:
     outcomes = ", ".join(f"{newest.count(outcome):,} {outcome}" for outcome in sorted(set(newest)))
     totals = counted(len(result.streams), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
     table(_COLUMNS, rows, caption=f"{shown(result.lake)}: {totals}")
+    say_troubles((f"{each.tap}/{each.stream}", each.trouble) for each in result.streams if each.trouble)
     for each in result.streams:
         if left := each.unactivated:
             say(
@@ -117,12 +130,13 @@ def _say_tables(result: StatusResult) -> None:
     rows: list[tuple[str, ...]] = []
     for each in result.tables:
         if each.trouble:
-            rows.append((each.table, f"! {each.trouble}", *[""] * 8))
+            rows.append((each.table, SEE_BELOW, *[""] * 8))
         rows += [_table_row(each, run, newest=place == 0) for place, run in enumerate(each.runs)]
     behind = sum(bool(each.behind) for each in result.tables)
     totals = counted(len(result.tables), "table") + (f", {behind:,} behind" if behind else "")
     say("")
     table(_TABLE_COLUMNS, rows, caption=f"{shown(result.lake)}: {totals}")
+    say_troubles((each.table, each.trouble) for each in result.tables if each.trouble)
 
 
 def _table_row(each: TableStatus, run: TableRun, *, newest: bool) -> tuple[str, ...]:

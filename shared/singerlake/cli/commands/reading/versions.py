@@ -13,8 +13,8 @@ from singerlake.lake import Lake
 from singerlake.upkeep.reports.history import Version
 
 _COLUMNS = (
-    Column("TAP", folds=True),
-    Column("STREAM", folds=True),
+    Column("TAP"),
+    Column("STREAM"),
     Column("VERSION"),
     Column("HASH"),
     Column("FIRST OFFSET", number=True),
@@ -23,7 +23,7 @@ _COLUMNS = (
     Column("RECORDS", number=True),
     Column("BYTES", number=True),
     Column("PROPERTIES", number=True),
-    Column("KEYS", folds=True),
+    Column("KEYS"),
 )
 
 

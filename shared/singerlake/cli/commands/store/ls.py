@@ -7,13 +7,13 @@ from functools import partial
 import click
 
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, say, say_json, shown, table
+from singerlake.cli.output import SEE_BELOW, Column, counted, say_json, say_troubles, shown, table
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.stores import StreamStore
 
 _COLUMNS = (
-    Column("TAP", folds=True),
-    Column("STREAM", folds=True),
+    Column("TAP"),
+    Column("STREAM"),
     Column("STORE"),
     Column("TRANSACTION", number=True),
     Column("PUBLISHED", number=True),
@@ -41,13 +41,13 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_j
     else:
         caption = f"{shown(result.lake)}: {counted(len(result.streams), 'stream')}; new ones get {result.default}"
         table(_COLUMNS, map(_row, result.streams), caption=caption)
-        for each in result.streams:
-            if each.trouble:
-                say(f"{shown(each.tap)}/{shown(each.stream)}: {shown(each.trouble)}")
+        say_troubles((f"{each.tap}/{each.stream}", each.trouble) for each in result.streams if each.trouble)
     ctx.exit(1 if any(each.trouble for each in result.streams) else 0)
 
 
 def _row(kept: StreamStore) -> tuple[str, ...]:
     numbers = (kept.transaction, kept.published, kept.tail, kept.floor)
-    mark = "! " if kept.trouble else ""
-    return kept.tap, kept.stream, f"{mark}{kept.store or ''}", *("" if each is None else str(each) for each in numbers)
+    store = kept.store or ""
+    if kept.trouble:
+        store = f"! {store}" if store else SEE_BELOW
+    return kept.tap, kept.stream, store, *("" if each is None else str(each) for each in numbers)

@@ -47,4 +47,4 @@ def _said(outcome: StreamTrim, *, dry_run: bool) -> str:
     if not outcome.keys:
         return "nothing to remove"
     verb = "would be" if dry_run else "were" if outcome.keys > 1 else "was"
-    return f"{counted(outcome.keys, 'record')} up to transaction {outcome.floor} {verb} removed"
+    return f"{counted(outcome.keys, 'record')} up to transaction {outcome.floor} {verb} deleted"

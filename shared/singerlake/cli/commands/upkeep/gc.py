@@ -128,15 +128,15 @@ def _told(one: StreamGc, delete: bool, orphans: bool) -> list[str]:
     if one.expired.files:
         gone.insert(0, told(one.expired, one.expired_attached, one.expired.records, one.floor, delete=delete))
     if one.transactions.keys:
-        gone.append(f"{counted(one.transactions.keys, 'record')} of old transactions {would}removed")
+        gone.append(f"{counted(one.transactions.keys, 'record')} of old transactions {would}deleted")
     if one.segments.deleted.files:
         gone.append(f"{counted(one.segments.deleted.files, 'segment')} of old states {would}deleted")
     if one.segments.copies:
-        gone.append(f"the file entries of {counted(len(one.segments.copies), 'segment')} {would}removed from the table")
+        gone.append(f"the file entries of {counted(len(one.segments.copies), 'segment')} {would}deleted from the table")
     if one.queued:
         gone.append(f"{counted(len(one.queued), 'object')} of a commit queue {would}deleted")
     if one.locks:
-        gone.append(f"{counted(len(one.locks), 'stale lock')} {would}removed")
+        gone.append(f"{counted(len(one.locks), 'stale lock')} {would}deleted")
     lines = [f"{shown(one.tap)}/{shown(one.stream)}: {'; '.join(gone) or 'nothing to delete'}"]
     if one.undated is not None:
         lines.append(f"  {undated(one.undated)}")

@@ -7,15 +7,16 @@ from datetime import timedelta
 import click
 
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, say, say_json, shown, table
+from singerlake.cli.output import Column, say, say_json, second, shown, table
+from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.upkeep.lock_files import Lock
 
 _COLUMNS = (
-    Column("KEY", folds=True),
-    Column("WRITER", folds=True),
-    Column("ACQUIRED", folds=True),
-    Column("REFRESHED", folds=True),
+    Column("KEY"),
+    Column("WRITER"),
+    Column("ACQUIRED (UTC)"),
+    Column("REFRESHED (UTC)"),
     Column("UNCHANGED FOR", number=True),
 )
 
@@ -76,7 +77,13 @@ def _whose(one: Lock) -> str:
     since = f"unchanged for {_short(one)}"
     if one.writer is None or one.acquired is None:
         return f"not readable, {since}"
-    return f"writer {shown(one.writer)} since {shown(one.acquired)}, {since}"
+    return f"writer {shown(one.writer)} since {shown(_moment(one.acquired))} UTC, {since}"
+
+
+def _moment(text: str | None) -> str:
+    """A time of a lock, which a writer's hand may have spelled otherwise."""
+    moment = parse_timestamp(text) if text else None
+    return second(moment) if moment else text or ""
 
 
 def _short(one: Lock) -> str:
@@ -84,5 +91,9 @@ def _short(one: Lock) -> str:
 
 
 def _row(one: Lock) -> tuple[str, ...]:
-    names = ("! not readable", "", "") if one.writer is None else (one.writer, one.acquired or "", one.refreshed or "")
+    names = (
+        ("! not readable", "", "")
+        if one.writer is None
+        else (one.writer, _moment(one.acquired), _moment(one.refreshed))
+    )
     return one.key, *names, _short(one)
