@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from singerlake.adapters import DEFAULT_STORE, IN_A_DATABASE, open_marks, open_storage
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
     from singerlake.upkeep.verify import VerifyResult
 
 logger = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -455,26 +458,42 @@ class Lake:
         self._root.add_tap(manifest.tap)
 
     def chosen_taps(self, tap: str | None = None) -> list[str]:
-        """The taps that the name means, all for None. Raises ``UnknownNameError``, which lists what is there."""
+        """The taps that a name or a pattern such as ``pg_*`` means, all for None. A name that is there means no other.
+        Raises ``UnknownNameError``, which lists what is there."""
+        known = self.taps()
         if tap is None:
-            return self.taps()
-        self.existing_streams(tap)
-        return [tap]
+            return known
+        meant = _matching(tap, known)
+        if not meant:
+            raise UnknownNameError(f"no tap {tap!r} in this lake", hint=_known(known), lake_root=self.storage.url)
+        return meant
 
     def chosen(self, tap: str | None = None, stream: str | None = None) -> list[tuple[str, str]]:
-        """The ``(tap, stream)`` pairs that the names mean: one stream, all of a tap, or all. Raises ``SettingError``
-        where ``stream`` is given without ``tap``, ``UnknownNameError``, which lists what is there."""
-        if tap is None:
-            if stream is not None:
-                raise SettingError(f"stream {stream!r} is given without a tap", hint="give both")
-            return [(name, each) for name in self.taps() for each in self.streams(name)]
-        if stream is not None:
-            self.existing_stream(tap, stream)
-            return [(tap, stream)]
-        return [(tap, each) for each in self.existing_streams(tap)]
+        """The ``(tap, stream)`` pairs that names or patterns such as ``log_*`` mean: of the taps that ``tap`` means,
+        the streams that ``stream`` does, all for None. Raises ``UnknownNameError``, which lists what is there."""
+        taps = {name: self.streams(name) for name in self.chosen_taps(tap)}
+        every = [(name, each) for name, streams in taps.items() for each in streams]
+        if stream is None:
+            return every
+        meant = set(_matching(stream, [each for _, each in every]))
+        if not meant:
+            where = f"tap {tap!r}" if tap is not None else "this lake"
+            known = sorted({each for _, each in every})
+            raise UnknownNameError(f"{where} has no stream {stream!r}", hint=_known(known), lake_root=self.storage.url)
+        return [pair for pair in every if pair[1] in meant]
 
-    def contents(self, tap: str | None = None) -> ContentsResult:
-        """What the streams of a tap, or of all, hold: versions, files, records, bytes and the last write, as
+    def one_tap(self, tap: str | None = None) -> str:
+        """The one tap that a name or a pattern means, or that is there. Raises ``SettingError`` where there are
+        several, which lists them, and as ``chosen_taps``."""
+        return _one("tap", self.chosen_taps(tap), str, self.storage.url)
+
+    def one_stream(self, tap: str | None = None, stream: str | None = None) -> LakeStream:
+        """The one stream that the names or patterns mean, or that is there. Raises ``SettingError`` where there are
+        several, which lists them, and as ``chosen``."""
+        return self.stream(*_one("stream", self.chosen(tap, stream), "/".join, self.storage.url))
+
+    def contents(self, tap: str | None = None, stream: str | None = None) -> ContentsResult:
+        """What one stream, all of a tap, or all hold: versions, files, records, bytes and the last write, as
         ``singerlake ls`` lists them. Reads the manifests and no data file. A stream whose manifest is missing or cannot
         be read has its ``trouble``. Raises ``UnknownNameError``, and what storage raises.
 
@@ -485,7 +504,7 @@ class Lake:
         """
         from singerlake.upkeep.reports.census import contents_of
 
-        return contents_of(self, self.taps() if tap is None else [tap], tap)
+        return contents_of(self, tap, stream)
 
     def versions(self, tap: str | None = None, stream: str | None = None) -> VersionsResult:
         """The schema versions of one stream, of all of a tap, or of all: since when, from which offset on, and how much
@@ -808,9 +827,10 @@ class Lake:
 
         return store_status_of(self, tap, stream)
 
-    def export(self, tap: str | None = None, *, runs: int = 3) -> ExportResult:
-        """All that is known of a tap, or of all, without the data, as ``singerlake export`` writes it: the notes of
-        each tap, and the versions, counts and last ``runs`` of each stream. Reads the manifests and no data file. A
+    def export(self, tap: str | None = None, stream: str | None = None, *, runs: int = 3) -> ExportResult:
+        """All that is known of one stream, of all of a tap, or of all, without the data, as ``singerlake export``
+        writes it: the notes of each tap, and the versions, counts and last ``runs`` of each stream. Reads the manifests
+        and no data file. A
         stream whose manifest is missing or cannot be read is an ``UnreadStream``. Raises ``UnknownNameError``, and what
         storage raises.
 
@@ -822,7 +842,7 @@ class Lake:
         from singerlake.upkeep.reports.export import export_of
 
         check_least("runs", runs)
-        return export_of(self, tap, runs=runs)
+        return export_of(self, tap, stream, runs=runs)
 
     def locks(self, tap: str | None = None, stream: str | None = None, *, key: str | None = None) -> LocksResult:
         """The locks that writers of one stream, all of a tap, or all hold, as ``singerlake lock ls`` lists them; or the
@@ -945,5 +965,31 @@ class Lake:
         return sorted(name for name in names if name is not None)
 
 
-def _known(names: list[str]) -> str:
-    return f"it has: {', '.join(names)}" if names else "it has none yet"
+_LISTED = 20
+"""Names that an error lists."""
+
+
+def _matching(pattern: str, names: Sequence[str]) -> list[str]:
+    """The name that ``pattern`` is, or else those that it matches: names hold any character."""
+    return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
+
+
+def _one(kind: str, found: Sequence[Found], called: Callable[[Found], str], lake_root: str) -> Found:
+    if not found:
+        raise UnknownNameError(f"this lake has no {kind} yet", hint="capture something first", lake_root=lake_root)
+    if len(found) > 1:
+        raise SettingError(
+            f"one {kind} is needed, and {len(found):,} match",
+            hint=f"name one: {_listed([called(each) for each in found])}",
+            lake_root=lake_root,
+        )
+    return found[0]
+
+
+def _known(names: Sequence[str]) -> str:
+    return f"it has: {_listed(names)}" if names else "it has none yet"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"

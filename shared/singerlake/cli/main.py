@@ -126,8 +126,8 @@ def _version() -> str:
 @click.version_option(_version(), prog_name="singerlake")
 @click.option("--debug", is_flag=True, help="Show where in the program an error came from.")
 def main(debug: bool) -> None:
-    """Look after a Singerlake. LAKE is a path, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix;
-    unset, it is $SINGERLAKE_LAKE_ROOT.
+    """Look after a Singerlake. LAKE is a path, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix. Left
+    out, it is $SINGERLAKE_LAKE_ROOT, or what a projections.yml here names.
 
     Every option of a command about storage can be set in the environment too, as SINGERLAKE_S3_ENDPOINT_URL and so on;
     secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings,

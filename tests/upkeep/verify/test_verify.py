@@ -239,8 +239,8 @@ def test_names_that_differ_by_case_are_noted(lake: Lake) -> None:
 
 def test_one_taps_metadata_can_be_verified_alone(lake: Lake) -> None:
     lake.storage.put("raw/u/catalogue.json", b"{")
-    assert verify_metadata(lake.storage, "t") == ()
-    assert kinds(verify_metadata(lake.storage, "u")) == ["catalogue"]
+    assert verify_metadata(lake.storage, ["t"]) == ()
+    assert kinds(verify_metadata(lake.storage, ["u"])) == ["catalogue"]
 
 
 def test_a_decision_that_cannot_be_read_is_named_where_a_state_waits_for_it(

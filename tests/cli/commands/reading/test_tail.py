@@ -67,8 +67,8 @@ def test_what_expired_is_an_error_that_says_what_is_left(run: Run, lake: Lake) -
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--tap", "t"], "--stream"),
-        (["--stream", "flights"], "--tap"),
+        (["--tap", "t"], "one stream is needed, and 2 match; name one: t/a/b, t/flights"),
+        (["--stream", "[af]*"], "name one: t/a/b, t/flights"),
         ([*FLIGHTS, "-n", "1", "--from-offset", "1"], "--lines or --from-offset"),
         ([*FLIGHTS, "-n", "-1"], "-n"),
         ([*FLIGHTS, "--from-offset", "-1"], "--from-offset"),

@@ -79,12 +79,12 @@ def test_the_lake_may_be_left_out_where_the_environment_names_it(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("v1",), 2, "give first and second"),
-        (("LAKE", "v1", "v2", "v3"), 2, "give first and second"),
-        (("v1", "v2"), 2, "no lake is named"),
-        (("LAKE", "v1", "v2"), 2, "diff compares versions of one stream, and 3 streams match"),
-        (("LAKE", "v1", "v2", "--tap", "t"), 2, "give --tap and --stream"),
-        (("LAKE", "v1", "v2", "--stream", "flights"), 2, "--stream needs --tap"),
+        (("v1",), 2, "give FIRST and SECOND, behind LAKE where $SINGERLAKE_LAKE_ROOT is not set"),
+        (("LAKE", "v1", "v2", "v3"), 2, "give no more than FIRST and SECOND"),
+        (("v1", "v2"), 2, "give FIRST and SECOND, behind LAKE"),
+        (("LAKE", "v1", "v2"), 2, "one stream is needed, and 3 match; name one: t/a/b, t/flights, u/x"),
+        (("LAKE", "v1", "v2", "--tap", "t"), 2, "name one: t/a/b, t/flights"),
+        (("LAKE", "v1", "v2", "--stream", "[fx]*"), 2, "name one: t/flights, u/x"),
         (("LAKE", "v1", "v9", "--tap", "t", "--stream", "flights"), 2, "it has: v1"),
         (("LAKE", "v1", "v2", "--tap", "t", "--stream", "none"), 2, "no stream 'none'"),
     ],

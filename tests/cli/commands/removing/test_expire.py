@@ -157,7 +157,7 @@ def test_an_offset_beyond_the_end_is_told(run: Run, lake: Lake, root: Path) -> N
 
 @pytest.mark.parametrize(
     "words",
-    [("--tap", "t"), ("--stream", "flights"), ("--tap", "t", "--stream", ""), ("--tap", "t", "--stream", "flight"),
+    [("--tap", "t"), ("--stream", "[af]*"), ("--tap", "t", "--stream", ""), ("--tap", "t", "--stream", "flight"),
      ("--tap", "../t", "--stream", "flights"), ("--tap", "nobody", "--stream", "flights"),
      ("--tap", "t\n", "--stream", "\x1b[31m")],
 )  # fmt: skip

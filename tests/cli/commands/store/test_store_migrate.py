@@ -190,7 +190,7 @@ class TestMigrate:
         result = run("store", "migrate", lake.storage.url, "--to", "log")
         assert (result.exit_code, result.stdout.count("not moved: no answer; try again")) == (1, 3)
 
-    @pytest.mark.parametrize("arguments", [(), ("--to", "csv"), ("--to", "log", "--stream", "flights")])
+    @pytest.mark.parametrize("arguments", [(), ("--to", "csv"), ("--to", "log", "elsewhere")])
     def test_wrong_usage(self, run: Run, lake: Lake, arguments: tuple[str, ...]) -> None:
         result = run("store", "migrate", lake.storage.url, *arguments)
         assert (result.exit_code, "Usage:" in result.stderr) == (2, True)

@@ -33,7 +33,7 @@ def ls(ctx: click.Context, project: Project, as_json: bool) -> None:
     BEHIND counts messages of the stream that the table does not hold yet. A star marks a table that is there and that
     no declaration names. Exits with 1 where a table cannot be read or means no stream.
     """
-    result = project.lake.list_tables(project.file, all=project.file is None, tables=project.names)
+    result = project.lake.list_tables(project.file, all=project.every, tables=project.names)
     found = result.tables
     if as_json:
         say_json(result)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from singerlake.cli.commands.project.options import Project, with_project
@@ -10,7 +12,7 @@ from singerlake.cli.options import json_option, quiet_option
 
 
 @click.command(short_help="Show what a run would do for each table.")
-@with_project
+@partial(with_project, declared=True)
 @click.option("--full-refresh", is_flag=True, help="As if every table were made anew.")
 @json_option
 @quiet_option

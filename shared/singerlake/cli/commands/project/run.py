@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import click
 
@@ -21,7 +22,7 @@ from singerlake.upkeep.result import reporting
 
 
 @click.command(short_help="Bring tables up to their streams.")
-@with_project
+@partial(with_project, declared=True)
 @click.option("--full-refresh", is_flag=True, help="Make every table anew, from the first message on.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, as 'project plan' does, and write nothing.")
 @follow_options

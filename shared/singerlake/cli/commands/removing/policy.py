@@ -34,14 +34,14 @@ def ls(lake: Lake, tap: str | None, as_json: bool) -> None:
 
 @policy.command("set", short_help="Say how long a stream, or each stream of a tap, is kept.")
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, help="The tap.")
+@click.option("--tap", metavar="GLOB", help="The tap. Not needed where the lake has one.")
 @click.option(
     "--stream", metavar="STREAM", help="The stream. Default: all of the tap that have no policy of their own."
 )
 @retention_options
 @json_option
 def set_(
-    lake: Lake, tap: str, stream: str | None, older_than: str | None, keep_versions: int | None, as_json: bool
+    lake: Lake, tap: str | None, stream: str | None, older_than: str | None, keep_versions: int | None, as_json: bool
 ) -> None:
     """Say how long a stream is kept, or all streams of a tap that have no policy of their own.
 
@@ -49,12 +49,12 @@ def set_(
     """
     if older_than is None and keep_versions is None:
         raise click.UsageError("give --older-than or --keep-versions or both")
-    _say(lake.set_policy(tap, stream, older_than=older_than, keep_versions=keep_versions), as_json)
+    _say(lake.set_policy(lake.one_tap(tap), stream, older_than=older_than, keep_versions=keep_versions), as_json)
 
 
 @policy.command("unset", short_help="Take the policy of a stream or of a tap away.")
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, help="The tap.")
+@click.option("--tap", metavar="TAP", required=True, help="The tap, which may be gone.")
 @click.option("--stream", metavar="STREAM", help="The stream. Default: the policy of all others of the tap.")
 @json_option
 def unset(lake: Lake, tap: str, stream: str | None, as_json: bool) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import click
 
-from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import Names, json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, say, say_json, shown, table
 from singerlake.lake import Lake
 from singerlake.upkeep.lock_files import Lock
@@ -42,8 +43,7 @@ def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
 
 
 @lock.command("break", short_help="Release the lock of a writer that is gone.")
-@with_lake
-@click.argument("key", required=False)
+@partial(with_lake, names=Names(("key",), optional=True))
 @tap_option
 @stream_option
 @click.option("--yes", is_flag=True, help="Do not ask.")

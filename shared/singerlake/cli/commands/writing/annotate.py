@@ -12,7 +12,7 @@ from singerlake.lake import Lake
 
 @click.command("annotate", short_help="Say who owns a tap, what it is and where to read on, or show what is said.")
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, help="The tap to annotate.")
+@click.option("--tap", metavar="GLOB", help="The tap to annotate. Not needed where the lake has one.")
 @click.option("--owner", metavar="TEXT", help="Who owns it; '' removes the owner.")
 @click.option("--description", metavar="TEXT", help="What it is; '' removes the description.")
 @click.option("--link", "links", metavar="NAME=URL", multiple=True, help="A page about it; may be repeated.")
@@ -20,7 +20,7 @@ from singerlake.lake import Lake
 @json_option
 def annotate(
     lake: Lake,
-    tap: str,
+    tap: str | None,
     owner: str | None,
     description: str | None,
     links: tuple[str, ...],
@@ -32,6 +32,7 @@ def annotate(
     The notes are in the lake's singerlake.json. Every run and every rebuild keeps them.
     """
     named = dict(map(_link, links))
+    tap = lake.one_tap(tap)
     notes = lake.annotate(tap, owner=owner, description=description, links=named, unlink=unlink)
     if as_json:
         say_json(notes)
