@@ -596,8 +596,9 @@ class Lake:
         threads: int = THREADS,
         progress: Report | None = None,
     ) -> VacuumResult:
-        """Join small neighbouring files into larger ones, as ``singerlake vacuum`` does; with ``dry_run`` only plan to.
-        It means one stream, all of a tap, or all. Messages keep their offsets. The replaced files stay until ``gc``.
+        """Join small neighbouring files into larger ones, as ``singerlake vacuum --yes`` does; with ``dry_run`` only
+        plan to. It means one stream, all of a tap, or all. Messages keep their offsets. The replaced files stay until
+        ``gc``.
 
         ``target_bytes`` are the most stored bytes of a joined file, 128 MiB by default; files of half that size are
         left alone. ``most_waiting`` is how many replaced files of a stream may wait for ``gc``, 250,000 by default;
@@ -693,8 +694,8 @@ class Lake:
         progress: Report | None = None,
         planned: Callable[[StreamRebuild], object] = lambda _: None,
     ) -> RebuildResult:
-        """Make manifests, catalogues and root metadata again from the data files, as ``singerlake rebuild`` does; with
-        ``dry_run`` only say what would change. It means one stream, all of a tap, or all.
+        """Make manifests, catalogues and root metadata again from the data files, as ``singerlake rebuild --yes`` does;
+        with ``dry_run`` only say what would change. It means one stream, all of a tap, or all.
 
         A missing manifest is made from the data files alone. A readable one keeps its offsets, and wrong entries are
         corrected; with ``adopt`` sound files that it does not list are added after the others. One that cannot be read
@@ -746,11 +747,11 @@ class Lake:
         dry_run: bool = False,
         moved: Callable[[Migration | Failure | NewStreams], object] = lambda _: None,
     ) -> MigrateResult:
-        """Move streams to another manifest store, as ``singerlake store migrate`` does; with ``dry_run`` only say what
-        would be moved. ``to`` is the kind of the store. Offsets, lineage, runs and transaction numbers stay; writers
-        that run meanwhile change to the new store. Without names the whole lake is moved, and later streams begin in
-        the new store. Call it again if it stopped half-way. ``moved`` is called with
-        what was done to each stream, and when new streams get the store.
+        """Move streams to another manifest store, as ``singerlake store migrate --yes`` does; with ``dry_run`` only say
+        what would be moved. ``to`` is the kind of the store. Offsets, lineage, runs and transaction numbers stay;
+        writers that run meanwhile change to the new store. Without names the whole lake is moved, and later streams
+        begin in the new store. Call it again if it stopped half-way. ``moved`` is called with what was done to each
+        stream, and when new streams get the store.
 
         A stream that cannot be moved stops no other: it is in ``failed``. Raises ``ConfigurationError``, which all
         streams would meet, and what storage raises for the lake as a whole.
@@ -862,9 +863,9 @@ class Lake:
         return held_lock(self, key)
 
     def break_lock(self, lock: Lock) -> bool:
-        """Release the lock of a writer that is gone, as ``singerlake lock break`` does; False where it changed since
-        ``locks`` gave it, and was left alone. A writer that is still alive loses no data, because commits do not depend
-        on locks. Raises what storage raises."""
+        """Release the lock of a writer that is gone, as ``singerlake lock break --yes`` does; False where it changed
+        since ``locks`` gave it, and was left alone. A writer that is still alive loses no data, because commits do not
+        depend on locks. Raises what storage raises."""
         from singerlake.upkeep.lock_files import break_held
 
         return break_held(self, lock)

@@ -50,7 +50,7 @@ def test_verify_sees_a_wrong_schema_and_rebuild_takes_it_from_the_files(run: Run
     found = run("verify", lake.storage.url)
     assert found.exit_code == 1
     assert "version: " in found.output
-    done = run("rebuild", lake.storage.url)
+    done = run("rebuild", "--yes", lake.storage.url)
     assert done.exit_code == 0, done.output
     assert "t/flights: was changed (same files)" in done.stdout
     after = json.loads(body_of(lake, FLIGHTS))
@@ -69,7 +69,7 @@ def test_verify_sees_a_wrong_schema_and_rebuild_takes_it_from_the_files(run: Run
 
 def test_labels_that_are_gone_come_back_without_taking_another_s(run: Run, lake: Lake) -> None:
     edit(lake, lambda manifest: manifest["versions"].pop(manifest["files"][0]["version"]))
-    assert run("rebuild", lake.storage.url).exit_code == 0
+    assert run("rebuild", "--yes", lake.storage.url).exit_code == 0
     assert sorted(json.loads(body_of(lake, FLIGHTS))["versions"].values()) == ["v1", "v2"]
     assert run("verify", lake.storage.url).exit_code == 0
 
@@ -111,10 +111,10 @@ def test_versions_shows_the_other_streams(run: Run, lake: Lake) -> None:
 )
 def test_rebuild_says_what_it_does_not_mend(run: Run, lake: Lake, change: Change) -> None:
     edit(lake, change)
-    result = run("rebuild", lake.storage.url)
+    result = run("rebuild", "--yes", lake.storage.url)
     assert result.exit_code == 1
     assert "offsets: " in result.output
-    assert run("rebuild", lake.storage.url, "--discard-manifest").exit_code == 0
+    assert run("rebuild", "--yes", lake.storage.url, "--discard-manifest").exit_code == 0
     assert run("verify", lake.storage.url).exit_code == 0
 
 
@@ -129,7 +129,7 @@ def test_a_discard_that_drops_a_listed_file_says_so(run: Run, lake: Lake) -> Non
 
 def test_a_discard_of_what_is_right_changes_no_file(run: Run, lake: Lake) -> None:
     edit(lake, lambda manifest: [file.update(first="2020-01-01T00:00:00.000000Z") for file in manifest["files"]])
-    result = run("rebuild", lake.storage.url, "--discard-manifest", "--tap=t", "--stream=flights")
+    result = run("rebuild", "--yes", lake.storage.url, "--discard-manifest", "--tap=t", "--stream=flights")
     assert "was changed (same files, under a new lineage)" in result.stdout
 
 
@@ -140,7 +140,7 @@ def test_a_stream_whose_store_cannot_be_reached_keeps_none_of_the_others_back(
 ) -> None:
     monkeypatch.delenv("SINGERLAKE_POSTGRES_URL", raising=False)
     edit(lake, lambda manifest: manifest.update(store=store))
-    result = run(command, lake.storage.url)
+    result = run(command, lake.storage.url, "--yes")
     assert result.exit_code == 1
     assert "manifest: raw/t/flights/" in result.output
     assert store in result.output

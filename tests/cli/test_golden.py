@@ -193,7 +193,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         status till
         lock ls till
         lock break till --tap shop --stream orders --yes
-        lock break till raw/shop/orders/lock --yes
+        lock break till raw/shop/orders/lock
         lock ls till
         gc till --delete
         """,
@@ -219,8 +219,8 @@ SCENARIOS: Mapping[str, Scenario] = {
         verify warehouse --journal verify.journal --threads 1
         verify warehouse --erased "email = 'kim@example.com'" --tap crm
         vacuum warehouse --dry-run
-        vacuum warehouse --threads 1 --most-waiting 4
-        vacuum warehouse --threads 1
+        vacuum warehouse --yes --threads 1 --most-waiting 4
+        vacuum warehouse --yes --threads 1
         gc warehouse
         gc warehouse --orphans
         gc warehouse --delete
@@ -234,9 +234,9 @@ SCENARIOS: Mapping[str, Scenario] = {
         gc warehouse --delete
         rebuild warehouse --dry-run
         rebuild warehouse --tap shop --stream events --discard-manifest --dry-run
-        rebuild warehouse --tap shop --discard-manifest
-        rebuild warehouse --adopt --journal rebuild.journal
-        rebuild warehouse --journal rebuild.journal --threads 1
+        rebuild warehouse --yes --tap shop --discard-manifest
+        rebuild warehouse --yes --adopt --journal rebuild.journal
+        rebuild warehouse --yes --journal rebuild.journal --threads 1
         status warehouse --runs 2
         """,
     ),
@@ -251,7 +251,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         store trim warehouse
         verify warehouse
         vacuum warehouse --dry-run
-        vacuum warehouse
+        vacuum warehouse --yes
         gc warehouse
         drop warehouse --tap shop
         drop warehouse --tap shop --run a-test-run
@@ -259,7 +259,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         expire warehouse --tap shop --stream flights --before-offset 1
         store migrate warehouse --to log --dry-run
         rebuild warehouse --dry-run
-        rebuild warehouse
+        rebuild warehouse --yes
         verify warehouse
         """,
     ),
@@ -309,8 +309,8 @@ SCENARIOS: Mapping[str, Scenario] = {
         store identify warehouse
         store trim warehouse
         store migrate warehouse --to log --dry-run
-        store migrate warehouse --to log
-        store migrate warehouse --to log
+        store migrate warehouse --yes --to log
+        store migrate warehouse --yes --to log
         store ls warehouse
         store trim warehouse --keep 0
         store trim warehouse --keep 0 --yes

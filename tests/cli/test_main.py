@@ -195,6 +195,39 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         assert any("LAKE" in param.human_readable_name for param in command.params)
 
 
+SHOWS_FIRST = (
+    ("gc", "--delete"),
+    ("drop", "--delete"),
+    ("erase", "--delete"),
+    ("expire", "--delete"),
+    ("project", "gc", "--delete"),
+    ("project", "drop", "--delete"),
+    ("vacuum", "--yes"),
+    ("rebuild", "--yes"),
+    ("store", "migrate", "--yes"),
+    ("store", "trim", "--yes"),
+    ("lock", "break", "--yes"),
+)
+
+
+@pytest.mark.parametrize("words", SHOWS_FIRST)
+def test_what_changes_or_deletes_shows_first_by_one_rule(words: tuple[str, ...]) -> None:
+    command: click.Command | None = main
+    for word in words[:-1]:
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    assert command is not None
+    options = {name: param for param in command.params for name in param.opts}
+    assert {words[-1], "--yes", "--dry-run"} <= options.keys()
+    assert options[words[-1]] is options["--yes"]
+
+
+def test_to_act_and_only_to_show_exclude_each_other(run: Run, lake: Lake) -> None:
+    refused = run("gc", lake.storage.url, "--delete", "--dry-run")
+    assert (refused.exit_code, "--delete and --dry-run exclude each other" in refused.stderr) == (2, True)
+    assert run("gc", lake.storage.url, "--dry-run").stdout == run("gc", lake.storage.url).stdout
+
+
 @pytest.mark.parametrize("words", [(), ("docs",), ("policy",), ("lock",), ("store",), ("project",)])
 def test_the_list_of_commands_cuts_no_help(words: tuple[str, ...]) -> None:
     listed = CliRunner().invoke(main, [*words, "--help"]).output.split("Commands:")[1]
@@ -237,7 +270,7 @@ def test_a_name_that_is_no_text_is_printed_as_an_escape(run: Run, lake: Lake) ->
     lake.storage.put(f"{layout.stream_prefix('t', chr(0xD800))}x/singerlake.lock", b"{}")
     assert "\\ud800" in run("ls", lake.storage.url).stdout
     assert "\\ud800" in run("ls", lake.storage.url, "--json").stdout
-    assert "\\ud800: no data files" in run("rebuild", lake.storage.url).stdout
+    assert "\\ud800: no data files" in run("rebuild", "--yes", lake.storage.url).stdout
 
 
 @given(st.text(st.characters()))

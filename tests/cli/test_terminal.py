@@ -16,7 +16,14 @@ from tests.cli.commands.upkeep.test_vacuum import path_of, small_files
 from tests.cli.conftest import Run
 
 COLOUR = "\x1b[3"
-WORKING = [("verify",), ("rebuild",), ("vacuum",), ("gc",), ("store", "trim"), ("store", "migrate", "--to", "log")]
+WORKING = [
+    ("verify",),
+    ("rebuild", "--yes"),
+    ("vacuum", "--yes"),
+    ("gc",),
+    ("store", "trim"),
+    ("store", "migrate", "--yes", "--to", "log"),
+]
 
 
 def on_a_terminal(*arguments: object, **environment: str) -> str:
@@ -70,7 +77,7 @@ def test_a_quiet_command_says_nothing_where_all_is_well(run: Run, root: Path, co
     assert json.loads(told.stdout)
 
 
-@pytest.mark.parametrize("command", [("verify",), ("vacuum",)], ids=" ".join)
+@pytest.mark.parametrize("command", [("verify",), ("vacuum", "--yes")], ids=" ".join)
 def test_a_quiet_command_says_what_is_wrong(run: Run, root: Path, command: tuple[str, ...]) -> None:
     lake = small_files(root)
     path_of(lake, 0).unlink()
@@ -83,7 +90,7 @@ def test_a_quiet_migration_says_what_could_not_be_moved(run: Run, root: Path) ->
     small_files(root)
     key = Lake.open(str(root)).stream("t", "s").prefix + "manifest.json"
     (root / key).write_text("{")
-    result = run("store", "migrate", root, "--to", "log", "--quiet")
+    result = run("store", "migrate", "--yes", root, "--to", "log", "--quiet")
     assert result.exit_code == 1
     assert "t/s: not moved" in result.stdout
 

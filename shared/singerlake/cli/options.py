@@ -160,6 +160,27 @@ quiet_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=write_json, help="Write JSON to standard output, errors included."
 )
+
+
+def shows_first(flag: str, does: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a command show what it would do, and do it with ``flag``, or ``--yes``, which is the same for all: it is
+    called with ``dry_run``. ``does`` begins the help of the flag."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def chosen(*given: Any, act: bool, asked: bool, **arguments: Any) -> Any:
+            if act and asked:
+                raise click.UsageError(f"{flag} and --dry-run exclude each other")
+            return command(*given, dry_run=not act, **arguments)
+
+        shown = click.option("--dry-run", "asked", is_flag=True, help="Only show what would be done, as without it.")
+        names = dict.fromkeys((flag, "--yes"))
+        acting = click.option(*names, "act", is_flag=True, help=f"{does}; otherwise only show what would be done.")
+        return acting(shown(chosen))
+
+    return decorate
+
+
 undeclared_option = click.option(
     "--undeclared",
     is_flag=True,

@@ -67,5 +67,5 @@ def test_without_a_database_they_are_refused_with_what_to_do(given: dict[str, An
     done = CliRunner().invoke(main, ["project", "run", root, "--all"])
     assert done.exit_code != 0
     assert "singerlake store migrate" in done.output
-    command("store", "migrate", root, "--to", given["manifest_store"])
+    command("store", "migrate", "--yes", root, "--to", given["manifest_store"])
     assert "1 row" in command("project", "run", root, "--all")

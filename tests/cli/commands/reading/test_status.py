@@ -125,7 +125,7 @@ def test_a_writer_with_a_lock_is_seen_before_its_first_commit(run: Run, lake: La
 
 
 def test_runs_in_the_tail_of_a_log_are_seen(run: Run, lake: Lake) -> None:
-    assert run("store", "migrate", lake.storage.url, "--to", "log").exit_code == 0
+    assert run("store", "migrate", "--yes", lake.storage.url, "--to", "log").exit_code == 0
     record(lake, "tail", "finished")
     published = lake.storage.get(layout.manifest_key("t", "flights"))
     assert published is not None
@@ -170,16 +170,16 @@ def test_maintenance_that_changed_a_stream_is_shown_beside_its_captures(run: Run
         dry = [] if words == ["gc"] else ["--dry-run"]
         assert run(*words, *dry, url).exit_code == 0
     assert run("gc", "--delete", url).exit_code == 0
-    assert run("rebuild", url).exit_code == 0
+    assert run("rebuild", "--yes", url).exit_code == 0
     assert noted(lake) == []
-    run("vacuum", url)
+    run("vacuum", "--yes", url)
     assert noted(lake) == [("vacuum", 2)]
     assert noted(lake, "a/b") == []
     run("gc", "--delete", "--grace", "0s", url)
     run("gc", "--delete", "--grace", "0s", url)
     assert noted(lake) == [("vacuum", 2), ("gc", 2)]
-    run("rebuild", "--discard-manifest", "--tap", "t", "--stream", "flights", url)
-    run("store", "migrate", "--to", "log", url)
+    run("rebuild", "--yes", "--discard-manifest", "--tap", "t", "--stream", "flights", url)
+    run("store", "migrate", "--yes", "--to", "log", url)
     assert [kind for kind, _ in noted(lake)] == ["vacuum", "gc", "rebuild", "migrate"]
     assert noted(lake, "a/b") == [("migrate", 1)]
     table = run("status", url, "--tap", "t", "--stream", "flights", "--runs", "2")

@@ -91,7 +91,7 @@ def test_with_now_nothing_of_them_is_left(run: Run, lake: Lake, root: Path) -> N
 
 
 def test_now_deletes_no_other_retired_file(run: Run, lake: Lake, root: Path) -> None:
-    assert run("vacuum", root).exit_code == 0
+    assert run("vacuum", "--yes", root).exit_code == 0
     before = set(data_files(root))
     told = erase(run, root, "--delete", "--now", where="id = 3")
     assert told[0].startswith("crm/people: 1 record erased in 1 of ")

@@ -81,7 +81,7 @@ def test_with_now_its_files_are_gone_at_once(run: Run, root: Path, store: str) -
 
 def test_with_now_files_that_a_vacuum_joined_go_too(run: Run, root: Path) -> None:
     small_files(root)
-    assert run("vacuum", root, "--tap", "t", "--stream", "s").exit_code == 0
+    assert run("vacuum", "--yes", root, "--tap", "t", "--stream", "s").exit_code == 0
     result = run("expire", root, "--tap", "t", "--stream", "s", "--before-offset", 30, "--delete", "--now")
     assert (result.exit_code, "  deleted: 7 files (" in result.stdout) == (0, True)
     assert data_files(root) == []
@@ -275,7 +275,7 @@ def test_the_other_commands_take_such_a_stream(run: Run, lake: Lake, root: Path,
 
 def test_a_migration_takes_the_floor_along(run: Run, lake: Lake, root: Path) -> None:
     run("expire", root, *FLIGHTS, "--before-offset", 20, "--delete")
-    result = run("store", "migrate", root, "--to", "log")
+    result = run("store", "migrate", "--yes", root, "--to", "log")
     assert result.exit_code == 0, result.output
     state = lake.stream("t", "flights").snapshot()
     assert (state.store, state.floor, state.next_offset) == ("log", 20, 25)

@@ -141,7 +141,7 @@ def test_of_a_lake_without_root_metadata_nothing_is_said(run: Run, root: Path) -
     assert (result.exit_code, "run 'singerlake rebuild'" in result.stderr) == (1, True)
     assert run("gc", root, "--delete").exit_code == 0
     assert lake.stream("t", "s").snapshot().floor == 0
-    assert run("rebuild", root).exit_code == 0
+    assert run("rebuild", "--yes", root).exit_code == 0
     assert run("policy", "set", root, "--tap", "t", "--older-than", "400d").exit_code == 0
 
 
@@ -156,7 +156,7 @@ def test_a_policy_outlives_the_file_that_it_is_in(run: Run, root: Path, caplog: 
     told = run("gc", root, "--delete")
     assert (told.exit_code, "root: raw/singerlake.json: is missing" in told.stdout) == (1, True)
     assert lake.stream("t", "s").snapshot().floor == 2
-    told = run("rebuild", root)
+    told = run("rebuild", "--yes", root)
     assert (told.exit_code, "brought back from its copy" in caplog.text) == (0, True)
     assert rules(lake) == {"": {"older_than": "400d"}}
     assert run("verify", root).exit_code == 0
@@ -174,7 +174,7 @@ def test_a_lake_of_before_that_lost_its_policies_is_found(
     (root / ROOT).unlink()
     told = run("verify", root)
     assert (told.exit_code, "what it said of tap 't' is gone" in told.stdout) == (1, True)
-    told = run("rebuild", root)
+    told = run("rebuild", "--yes", root)
     assert (told.exit_code, "the policies and notes that it had are gone" in caplog.text) == (0, True)
     assert run("verify", root).exit_code == 0
 
@@ -200,7 +200,7 @@ def test_notes_and_policies_keep_each_other_and_what_is_not_known(run: Run, lake
     run("policy", "set", root, "--tap", "t", "--stream", "a/b", "--keep-versions", 1)
     build_stream(lake, "t", "flights", SCHEMA, [{"n": 1}])
     build_stream(lake, "new", "s", SCHEMA, [{"n": 1}])
-    assert run("rebuild", root, "--discard-manifest").exit_code == 0
+    assert run("rebuild", "--yes", root, "--discard-manifest").exit_code == 0
     after = json.loads((root / ROOT).read_bytes())
     assert after["later"] == [1.5]
     assert after["taps"]["t"] == {
@@ -396,7 +396,7 @@ def test_an_expiry_is_noted_though_the_collection_behind_it_fails(
 def test_files_that_a_vacuum_joined_before_they_expired_are_collected(run: Run, root: Path) -> None:
     aged(root, 500, 450, 480)
     aged(root, 500, 10, stream="other")
-    assert run("vacuum", root).exit_code == 0
+    assert run("vacuum", "--yes", root).exit_code == 0
     run("policy", "set", root, "--tap", "t", "--older-than", "400d")
     for _ in range(4):
         result = run("gc", root, "--grace", "0s", "--delete")

@@ -28,7 +28,7 @@ class TestLs:
         assert result.stdout.splitlines()[-1] == f"{lake.storage.url}: 3 streams; new ones get lockfile"
 
     def test_a_log_has_a_tail_and_a_floor(self, run: Run, lake: Lake) -> None:
-        run("store", "migrate", lake.storage.url, "--to", "log", "--tap", "t", "--stream", "flights")
+        run("store", "migrate", "--yes", lake.storage.url, "--to", "log", "--tap", "t", "--stream", "flights")
         commits(lake, 4)
         listed = json.loads(run("store", "ls", lake.storage.url, "--json").stdout)
         assert listed["lake"] == lake.storage.url
@@ -87,7 +87,7 @@ class TestLs:
 class TestTrim:
     @pytest.fixture
     def logged(self, run: Run, lake: Lake) -> Lake:
-        run("store", "migrate", lake.storage.url, "--to", "log")
+        run("store", "migrate", "--yes", lake.storage.url, "--to", "log")
         commits(lake, 10)
         return lake
 

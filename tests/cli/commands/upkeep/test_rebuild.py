@@ -35,7 +35,7 @@ def everything(lake: Lake) -> list[tuple[str, str]]:
 
 def test_a_lake_that_is_right_is_left_alone(run: Run, lake: Lake) -> None:
     before = everything(lake)
-    result = run("rebuild", lake.storage.url)
+    result = run("rebuild", "--yes", lake.storage.url)
     assert result.exit_code == 0
     assert "t/flights: unchanged, 3 files, 25 messages, 2 versions" in result.stdout
     assert everything(lake) == before
@@ -47,7 +47,7 @@ def test_all_metadata_comes_back_from_the_data_files(run: Run, lake: Lake) -> No
     for entry in list(lake.storage.list("")):
         if not entry.key.endswith(layout.SUFFIX):
             lake.storage.delete(entry.key)
-    result = run("rebuild", lake.storage.url)
+    result = run("rebuild", "--yes", lake.storage.url)
     assert result.exit_code == 0, result.output
     assert "t/flights: was made anew, 3 files, 25 messages, 2 versions" in result.stdout
     assert "catalogue of t: written" in result.stdout
@@ -75,7 +75,7 @@ def test_one_stream_alone_leaves_the_others_and_their_catalogue_entries(run: Run
     lake.storage.delete(FLIGHTS)
     lake.storage.delete(layout.manifest_key("t", "a/b"))
     catalogue = body_of(lake, CATALOGUE)
-    run("rebuild", lake.storage.url, "--tap", "t", "--stream", "flights")
+    run("rebuild", "--yes", lake.storage.url, "--tap", "t", "--stream", "flights")
     assert lake.storage.get(layout.manifest_key("t", "a/b")) is None
     assert lake.storage.get(FLIGHTS) is not None
     assert body_of(lake, CATALOGUE) == catalogue
@@ -84,7 +84,7 @@ def test_one_stream_alone_leaves_the_others_and_their_catalogue_entries(run: Run
 def test_annotations_stay(run: Run, lake: Lake) -> None:
     before = root.from_json(body_of(lake, ROOT), key=ROOT)
     lake.storage.put(ROOT, root.to_json(msgspec.structs.replace(before, taps={"t": TapNotes(owner="ada")})))
-    run("rebuild", lake.storage.url, "--discard-manifest")
+    run("rebuild", "--yes", lake.storage.url, "--discard-manifest")
     after = root.from_json(body_of(lake, ROOT), key=ROOT)
     assert after.taps == {"t": TapNotes(owner="ada"), "u": TapNotes()}
     assert after.lake_id == before.lake_id
@@ -93,11 +93,11 @@ def test_annotations_stay(run: Run, lake: Lake) -> None:
 def test_unlisted_files_are_added_only_on_request(run: Run, lake: Lake) -> None:
     key = stray(lake)
     before = body_of(lake, FLIGHTS)
-    result = run("rebuild", lake.storage.url)
+    result = run("rebuild", "--yes", lake.storage.url)
     assert result.exit_code == 0
     assert f"note: unlisted: {key}: is not listed; --adopt adds it" in result.stdout
     assert body_of(lake, FLIGHTS) == before
-    result = run("rebuild", lake.storage.url, "--adopt")
+    result = run("rebuild", "--yes", lake.storage.url, "--adopt")
     assert "t/flights: was changed (1 added), 4 files, 26 messages, 3 versions" in result.stdout
     assert run("verify", lake.storage.url).exit_code == 0
 
@@ -105,12 +105,12 @@ def test_unlisted_files_are_added_only_on_request(run: Run, lake: Lake) -> None:
 def test_a_damaged_manifest_is_overwritten_only_on_request(run: Run, lake: Lake) -> None:
     lake.storage.put(FLIGHTS, b"{")
     lake.storage.delete(layout.manifest_key("u", "x"))
-    result = run("rebuild", lake.storage.url)
+    result = run("rebuild", "--yes", lake.storage.url)
     assert result.exit_code == 1
     assert "--discard-manifest" in result.stdout
     assert "u/x: was made anew" in result.stdout
     assert body_of(lake, FLIGHTS) == b"{"
-    result = run("rebuild", lake.storage.url, "--discard-manifest", "--tap", "t")
+    result = run("rebuild", "--yes", lake.storage.url, "--discard-manifest", "--tap", "t")
     assert result.exit_code == 0
     assert lake.stream("t", "flights").snapshot().next_offset == 25
 
@@ -118,14 +118,14 @@ def test_a_damaged_manifest_is_overwritten_only_on_request(run: Run, lake: Lake)
 def test_a_stream_that_could_not_be_read_keeps_its_catalogue_entry(run: Run, lake: Lake) -> None:
     before = body_of(lake, CATALOGUE)
     lake.storage.put(FLIGHTS, b"{")
-    run("rebuild", lake.storage.url)
+    run("rebuild", "--yes", lake.storage.url)
     assert body_of(lake, CATALOGUE) == before
 
 
 def test_a_newer_formats_manifest_is_never_overwritten(run: Run, lake: Lake) -> None:
     lake.storage.put(FLIGHTS, b'{"format":99}')
     for flags in ((), ("--discard-manifest",)):
-        result = run("rebuild", lake.storage.url, *flags)
+        result = run("rebuild", "--yes", lake.storage.url, *flags)
         assert result.exit_code == 1
         assert "upgrade singerlake" in result.stdout
         assert "--discard-manifest" not in result.stdout
@@ -135,13 +135,13 @@ def test_a_newer_formats_manifest_is_never_overwritten(run: Run, lake: Lake) -> 
 def test_damaged_root_metadata_stops_it_before_anything_is_written(run: Run, lake: Lake) -> None:
     lake.storage.put(ROOT, b"{")
     lake.storage.delete(FLIGHTS)
-    result = run("rebuild", lake.storage.url)
+    result = run("rebuild", "--yes", lake.storage.url)
     assert (result.exit_code, "key='raw/singerlake.json'" in result.stderr) == (1, True)
     assert body_of(lake, ROOT) == b"{"
     assert lake.storage.get(FLIGHTS) is None
 
 
-@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+@pytest.mark.parametrize("flags", [("--yes",), ("--dry-run",)])
 def test_a_broken_file_is_a_finding(run: Run, lake: Lake, flags: tuple[str, ...]) -> None:
     lake.storage.put("raw/t/flights/x/bad.singer.gz", b"?")
     result = run("rebuild", lake.storage.url, *flags)
@@ -150,7 +150,7 @@ def test_a_broken_file_is_a_finding(run: Run, lake: Lake, flags: tuple[str, ...]
 
 
 def test_adopting_and_discarding_exclude_each_other(run: Run, lake: Lake) -> None:
-    assert run("rebuild", lake.storage.url, "--adopt", "--discard-manifest").exit_code == 2
+    assert run("rebuild", "--yes", lake.storage.url, "--adopt", "--discard-manifest").exit_code == 2
 
 
 def test_json_for_scripts(run: Run, lake: Lake) -> None:
@@ -187,11 +187,11 @@ def test_the_difference_is_shown_before_anything_is_written(
     with monkeypatch.context() as patch:
         patch.setattr("singerlake.upkeep.rebuild.rebuild_lake._written", fails)
         with pytest.raises(AssertionError, match="written"):
-            run("rebuild", lake.storage.url)
+            run("rebuild", "--yes", lake.storage.url)
     assert lake.storage.get(FLIGHTS) is None
-    wet = run("rebuild", lake.storage.url)
+    wet = run("rebuild", "--yes", lake.storage.url)
     assert difference(wet.stdout) == difference(dry.stdout)
-    assert difference(run("rebuild", lake.storage.url).stdout) == []
+    assert difference(run("rebuild", "--yes", lake.storage.url).stdout) == []
 
 
 def test_the_difference_names_the_first_files_of_each_kind(run: Run, lake: Lake) -> None:
@@ -208,7 +208,7 @@ def test_the_difference_names_the_first_files_of_each_kind(run: Run, lake: Lake)
         "  corrected in the manifest: 1 file",
         f"    {one['path']}",
     ]
-    anew = run("rebuild", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
+    anew = run("rebuild", "--yes", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
     assert difference(anew.stdout) == [
         "t/flights: difference",
         "  dropped: 7 files",
@@ -235,20 +235,20 @@ def test_a_stream_on_its_way_to_another_store_is_left_alone_and_says_how_it_gets
     close(lake, "log")
     stray(lake)
     before = body_of(lake, FLIGHTS)
-    result = run("rebuild", lake.storage.url, *flags)
+    result = run("rebuild", "--yes", lake.storage.url, *flags)
     assert result.exit_code == 1
     assert (
         "manifest: raw/t/flights/: a migration of this stream is not finished; its new manifest store is 'log'; "
         "finish it with 'singerlake store migrate', then run again\n" in result.stdout
     )
     assert body_of(lake, FLIGHTS) == before
-    assert run("store", "migrate", lake.storage.url, "--to", "log").exit_code == 0
-    assert run("rebuild", lake.storage.url, *flags).exit_code == 0
+    assert run("store", "migrate", "--yes", lake.storage.url, "--to", "log").exit_code == 0
+    assert run("rebuild", "--yes", lake.storage.url, *flags).exit_code == 0
 
 
 def test_json_says_the_difference_once(run: Run, lake: Lake) -> None:
     lake.storage.delete(FLIGHTS)
-    found = json.loads(run("rebuild", lake.storage.url, "--json").stdout)
+    found = json.loads(run("rebuild", "--yes", lake.storage.url, "--json").stdout)
     assert {stream["stream"]: len(stream["added"]) for stream in found["streams"]} == {"a/b": 0, "flights": 3, "x": 0}
 
 
@@ -259,7 +259,7 @@ def test_processes_come_to_what_threads_come_to(run: Run, lake: Lake) -> None:
     threads = run("rebuild", lake.storage.url, "--dry-run")
     processes = run("rebuild", lake.storage.url, "--dry-run", "--engine", "processes")
     assert (processes.exit_code, processes.stdout) == (1, threads.stdout)
-    run("rebuild", lake.storage.url, "--engine", "processes", "--threads", 1)
+    run("rebuild", "--yes", lake.storage.url, "--engine", "processes", "--threads", 1)
     assert lake.stream("t", "flights").snapshot().next_offset == 26
 
 
@@ -269,10 +269,10 @@ def test_a_journal_leaves_out_what_is_unchanged(run: Run, lake: Lake, tmp_path: 
     first = run("rebuild", lake.storage.url, "--dry-run", "--tap", "t", "--journal", journal)
     assert f"\n  in {journal} as sound, and unchanged since: 0 of 4 files, 0 B of " in first.stdout
     assert lake.storage.get(FLIGHTS) is None
-    second = run("rebuild", lake.storage.url, "--journal", journal, "--engine", "processes")
+    second = run("rebuild", "--yes", lake.storage.url, "--journal", journal, "--engine", "processes")
     assert f"\n  in {journal} as sound, and unchanged since: 4 of 5 files, " in second.stdout
     assert "t/flights: was made anew, 3 files, 25 messages, 2 versions" in second.stdout
-    found = json.loads(run("rebuild", lake.storage.url, "--journal", journal, "--json").stdout)
+    found = json.loads(run("rebuild", "--yes", lake.storage.url, "--journal", journal, "--json").stdout)
     assert (found["read"]["files"], found["noted"]["files"]) == (0, 5)
     assert run("verify", lake.storage.url).exit_code == 0
 
@@ -283,7 +283,7 @@ def test_the_journal_of_a_verification_is_refused_before_anything_is_written(
     journal = tmp_path / "journal"
     run("verify", lake.storage.url, "--journal", journal)
     lake.storage.delete(FLIGHTS)
-    result = run("rebuild", lake.storage.url, "--journal", journal)
+    result = run("rebuild", "--yes", lake.storage.url, "--journal", journal)
     assert result.exit_code == 2
     assert "not a journal of 'singerlake rebuild', but of 'singerlake verify'; give another file" in result.stderr
     assert lake.storage.get(FLIGHTS) is None
@@ -295,10 +295,10 @@ def test_a_full_disk_of_this_machine_is_named_and_nothing_is_written(
     before = everything(lake)
     with monkeypatch.context() as patched:
         fill_disk(patched)
-        result = run("rebuild", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
+        result = run("rebuild", "--yes", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no space is left for the files that a rebuild found" in result.stderr
     assert "set $TMPDIR" in result.stderr
     assert everything(lake) == before
-    assert run("rebuild", lake.storage.url, "--discard-manifest").exit_code == 0
+    assert run("rebuild", "--yes", lake.storage.url, "--discard-manifest").exit_code == 0
     assert run("verify", lake.storage.url).exit_code == 0

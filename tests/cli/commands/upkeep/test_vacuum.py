@@ -47,7 +47,7 @@ def test_the_joined_file_is_its_originals_one_behind_the_other(run: Run, root: P
     lake = small_files(root)
     originals = [path_of(lake, at) for at in range(6)]
     text = subprocess.run(["zcat", *originals], stdout=subprocess.PIPE, check=True).stdout
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert (result.exit_code, result.stdout.partition(" (")[0]) == (0, "t/s: joined 6 files")
     joined = path_of(lake, 0)
     assert subprocess.run(["zcat", joined], stdout=subprocess.PIPE, check=True).stdout == text
@@ -92,7 +92,7 @@ def test_nothing_but_the_schema_message_is_decompressed(run: Run, root: Path, mo
         (gzip, "GzipFile"),
     ]:
         monkeypatch.setattr(module, name, refuse)
-    assert run("vacuum", root).exit_code == 0
+    assert run("vacuum", "--yes", root).exit_code == 0
     monkeypatch.undo()
     assert len(Lake.open(str(root)).stream("t", "s").snapshot().files) == 1
     whole = b"".join(text)
@@ -104,7 +104,7 @@ def test_nothing_but_the_schema_message_is_decompressed(run: Run, root: Path, mo
 @pytest.mark.parametrize("name", ["\u00dcber/..%2F: 'q\"\n\u202e", "-rf *", "catalogue.json", "%", "\udc80", "a.b"])
 def test_names_may_be_odd(run: Run, root: Path, name: str) -> None:
     small_files(root, name, tap=name)
-    result = run("vacuum", root, "--tap", name, "--stream", name)
+    result = run("vacuum", "--yes", root, "--tap", name, "--stream", name)
     assert result.exit_code == 0
     assert "joined 6 files" in result.stdout
     assert result.stdout.isprintable() or result.stdout.replace("\n", "").isprintable()
@@ -115,9 +115,9 @@ def test_names_may_be_odd(run: Run, root: Path, name: str) -> None:
 def test_the_size_of_what_is_made_can_be_chosen(run: Run, root: Path) -> None:
     lake = small_files(root)
     size = path_of(lake, 0).stat().st_size
-    run("vacuum", root, "--target-bytes", 3 * size + 20)
+    run("vacuum", "--yes", root, "--target-bytes", 3 * size + 20)
     assert [file.messages for file in lake.stream("t", "s").snapshot().files] == [15, 15]
-    assert run("vacuum", root, "--target-bytes", 0).exit_code == 2
+    assert run("vacuum", "--yes", root, "--target-bytes", 0).exit_code == 2
 
 
 def test_a_dry_run_tells_the_plan_and_changes_nothing(run: Run, root: Path) -> None:
@@ -130,17 +130,17 @@ def test_a_dry_run_tells_the_plan_and_changes_nothing(run: Run, root: Path) -> N
 
 def test_what_would_make_too_many_files_wait_is_left_for_a_later_run(run: Run, root: Path) -> None:
     lake = small_files(root)
-    left = run("vacuum", root, "--most-waiting", 5)
+    left = run("vacuum", "--yes", root, "--most-waiting", 5)
     assert left.stdout.splitlines()[0] == "t/s: nothing to join"
     assert "left for a later run, when 'singerlake gc --delete' has made room: 6 files" in left.stdout
-    assert run("vacuum", root, "--most-waiting", 6).stdout.startswith("t/s: joined 6 files")
+    assert run("vacuum", "--yes", root, "--most-waiting", 6).stdout.startswith("t/s: joined 6 files")
     build_stream(lake, "t", "s", SCHEMA, [{"n": n} for n in range(12)], file_size=4)
-    later = json.loads(run("vacuum", root, "--most-waiting", 6, "--json").stdout)["streams"][0]
+    later = json.loads(run("vacuum", "--yes", root, "--most-waiting", 6, "--json").stdout)["streams"][0]
     assert (later["joined"]["files"], later["plan"]["runs"]) == (0, [])
     assert later["plan"]["later"]["files"] >= 3
     for _ in range(3):
         assert run("gc", root, "--delete", "--grace", "0s").exit_code == 0
-    assert run("vacuum", root, "--most-waiting", 6).stdout.startswith("t/s: joined ")
+    assert run("vacuum", "--yes", root, "--most-waiting", 6).stdout.startswith("t/s: joined ")
 
 
 def test_json_for_scripts(run: Run, root: Path) -> None:
@@ -151,7 +151,7 @@ def test_json_for_scripts(run: Run, root: Path) -> None:
     version = lake.stream("t", "s").snapshot().files[0].version
     assert stream["plan"]["runs"] == [{"offset": 0, "version": version, "files": 6, "bytes": sizes}]
     assert (planned["dry_run"], stream["into"]["files"]) == (True, 0)
-    done = json.loads(run("vacuum", root, "--json").stdout)
+    done = json.loads(run("vacuum", "--yes", root, "--json").stdout)
     assert done["streams"][0]["joined"] == {"files": 6, "bytes": sizes}
     assert done["streams"][0]["into"] == {"files": 1, "bytes": path_of(lake, 0).stat().st_size}
     assert done["findings"] == []
@@ -162,7 +162,7 @@ def test_alternating_versions_are_told_of(run: Run, root: Path) -> None:
     for number in range(6):
         schema = {"properties": {f"p{number % 2}": {"type": "integer"}}}
         build_stream(lake, "t", "s", schema, [record_line("s", {"n": number})])
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert result.exit_code == 0
     assert "t/s: nothing to join\n  left as they are: 6 files" in result.stdout
     assert "alone beside files of other versions" in result.stdout
@@ -200,7 +200,7 @@ def test_a_damaged_file_stops_its_own_run_alone(run: Run, root: Path, damage: st
     act, kind = DAMAGES[damage]
     act(harmed)
     before = lake.stream("t", "s").snapshot()
-    result = run("vacuum", root, "--target-bytes", target, "--threads", threads)
+    result = run("vacuum", "--yes", root, "--target-bytes", target, "--threads", threads)
     assert result.exit_code == 1
     key = str(harmed.relative_to(root))
     assert [line.split(": ")[:2] for line in result.stdout.splitlines() if "raw/" in line] == [[kind, key]]
@@ -225,17 +225,17 @@ def test_two_files_of_one_id_are_joined_and_outlive_a_lost_state(run: Run, root:
     one, two = lake.stream("t", "s").snapshot().files[:2]
     bodies = [path_of(lake, at).read_bytes() for at in (0, 1)]
     path_of(lake, 1).write_bytes(bodies[0][: one.members[0][0]] + bodies[1][two.members[0][0] :])
-    result = run("rebuild", root, "--discard-manifest")
+    result = run("rebuild", "--yes", root, "--discard-manifest")
     assert (result.exit_code, "clash: " in result.stdout) == (1, True)
     assert run("verify", root).exit_code == 0
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert (result.exit_code, result.stdout.partition(" (")[0]) == (0, "t/s: joined 6 files")
     joined = path_of(lake, 0)
     for path in joined.parent.glob("*.gz"):
         if path != joined:
             path.unlink()
     (root / layout.manifest_key("t", "s")).unlink()
-    assert run("rebuild", root).exit_code == 0
+    assert run("rebuild", "--yes", root).exit_code == 0
     assert messages(lake) == before
     assert run("verify", root).exit_code == 0
 
@@ -244,7 +244,7 @@ def test_a_file_that_says_it_is_another_is_named(run: Run, root: Path) -> None:
     lake = small_files(root)
     first, second = path_of(lake, 0), path_of(lake, 1)
     second.write_bytes(first.read_bytes())
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert result.exit_code == 1
     assert f"{second.relative_to(root)}: says that it is file" in result.stdout
 
@@ -260,12 +260,12 @@ def test_a_full_disk_stops_it_and_leaves_all_as_it_was(run: Run, root: Path, mon
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     monkeypatch.undo()
     assert result.exit_code == 1
     assert "error: no space is left for the lake; free space or raise the quota" in result.stderr
     assert everything(root) == before
-    assert run("vacuum", root).exit_code == 0
+    assert run("vacuum", "--yes", root).exit_code == 0
 
 
 def test_a_storage_that_gives_back_other_bytes_replaces_nothing(
@@ -283,7 +283,7 @@ def test_a_storage_that_gives_back_other_bytes_replaces_nothing(
         return made
 
     monkeypatch.setattr(LocalStorage, "compose", forgets)
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert result.exit_code == 1
     assert "storage returned other bytes of a joined file than were written" in result.stderr
     assert everything(root) == before
@@ -298,7 +298,7 @@ def test_a_newer_format_is_refused(run: Run, root: Path) -> None:
     assert stored is not None
     lake.storage.put(key, stored.body.replace(b'"format":1', b'"format":99', 1))
     before = everything(root / "raw/t/s")
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert (result.exit_code, "upgrade singerlake" in result.stdout) == (1, True)
     assert everything(root / "raw/t/s") == before
     assert "t/other: joined 6 files" in result.stdout
@@ -308,7 +308,7 @@ def test_a_newer_lake_is_refused(run: Run, root: Path) -> None:
     lake = small_files(root)
     lake.storage.put(layout.root_metadata_key(), b'{"format":99}')
     before = everything(root)
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert (result.exit_code, "upgrade singerlake" in result.stderr) == (1, True)
     assert everything(root) == before
 
@@ -316,11 +316,11 @@ def test_a_newer_lake_is_refused(run: Run, root: Path) -> None:
 def test_what_is_no_lake_is_said_to_be_none(run: Run, root: Path) -> None:
     root.mkdir()
     (root / "something").write_text("else")
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert (result.exit_code, "nothing here is a lake" in result.stderr) == (2, True)
     assert [path.name for path in root.iterdir()] == ["something"]
 
 
 def test_an_unknown_stream_is_named(run: Run, root: Path) -> None:
     small_files(root)
-    assert run("vacuum", root, "--tap", "t", "--stream", "x").exit_code == 2
+    assert run("vacuum", "--yes", root, "--tap", "t", "--stream", "x").exit_code == 2

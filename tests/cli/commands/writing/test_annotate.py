@@ -54,7 +54,7 @@ def test_runs_and_rebuilds_keep_it_and_what_others_wrote_there_stays(run: Run, l
     lake.storage.put(ROOT, stored.body.replace(b'"taps": {', b'"mine": [1.50], "taps": {', 1))
     assert run("annotate", lake.storage.url, "--tap", "t", "--owner", "Ann").exit_code == 0
     build_stream(lake, "t", "flights", OTHER, [{"n": 1}])
-    assert run("rebuild", lake.storage.url).exit_code == 0
+    assert run("rebuild", "--yes", lake.storage.url).exit_code == 0
     after = lake.storage.get(ROOT)
     assert after is not None
     found = json.loads(after.body)
@@ -110,7 +110,7 @@ def test_without_root_metadata_it_says_what_to_do(run: Run, lake: Lake) -> None:
     assert run("annotate", lake.storage.url, "--tap", "t").stdout == "tap: t\n"
     result = run("annotate", lake.storage.url, "--tap", "t", "--owner", "Ann")
     assert (result.exit_code, "run 'singerlake rebuild'" in result.stderr) == (1, True)
-    assert run("rebuild", lake.storage.url).exit_code == 0
+    assert run("rebuild", "--yes", lake.storage.url).exit_code == 0
     assert run("annotate", lake.storage.url, "--tap", "t", "--owner", "Ann").exit_code == 0
 
 

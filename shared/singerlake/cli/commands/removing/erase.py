@@ -9,7 +9,7 @@ import click
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.erasing import failure, told
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option, undeclared_option, with_lake
+from singerlake.cli.options import json_option, quiet_option, shows_first, undeclared_option, with_lake
 from singerlake.cli.output import json_of, progress, say, say_findings, say_json
 from singerlake.conditions import parse_where
 from singerlake.lake import Lake
@@ -25,7 +25,7 @@ WHERE = (
 @click.option("--tap", metavar="TAP", required=True, help="The tap of the stream.")
 @click.option("--stream", metavar="STREAM", required=True, help="The stream to erase from.")
 @click.option("--where", metavar="CONDITION", required=True, help=WHERE)
-@click.option("--delete", is_flag=True, help="Erase; otherwise only show what would be erased.")
+@shows_first("--delete", "Erase")
 @click.option(
     "--now",
     is_flag=True,
@@ -42,7 +42,7 @@ def erase(
     tap: str,
     stream: str,
     where: str,
-    delete: bool,
+    dry_run: bool,
     now: bool,
     undeclared: bool,
     engine: str,
@@ -56,12 +56,12 @@ def erase(
     --delete' has deleted them, which takes two runs, a grace time apart; with --now they go at once. Tables made from
     the stream are made anew by their next run. Exits with 1 if a file could not be read or written again.
     """
-    if now and not delete:
+    if now and dry_run:
         raise click.UsageError("--now needs --delete")
     condition = parse_where(where, "--where")
     with reader(engine, lake, threads) as reads, progress() as report:
         one = lake.stream(tap, stream).erase(
-            condition, now=now, dry_run=not delete, undeclared=undeclared, engine=reads, progress=report
+            condition, now=now, dry_run=dry_run, undeclared=undeclared, engine=reads, progress=report
         )
     if as_json:
         say_json({"lake": lake.storage.url, "dry_run": one.dry_run, **json_of(one)})
