@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from singerlake.cli.exit_codes import FAILED, exit_code
+from singerlake.cli.help import ByTask
 from singerlake.errors import SingerlakeError
 from singerlake.interpreter.process import collector_paused
 
@@ -25,6 +26,17 @@ INTERRUPTED, TERMINATED = 130, 143
 """Exit codes: 128 and the number of the signal, as shells have them."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
+
+_TASKS: Mapping[str, tuple[str, ...]] = {
+    "Look at a lake": ("ls", "status", "versions", "diff", "tail", "export", "docs"),
+    "Bring in and describe": ("put", "annotate", "commit-worker"),
+    "Make tables": ("project",),
+    "Check and repair": ("verify", "rebuild", "lock"),
+    "Save space and time": ("vacuum", "gc", "policy", "expire"),
+    "Remove": ("erase", "drop"),
+    "Set up": ("store",),
+}
+"""What the commands are for, in the order in which help lists them."""
 
 _FOLDERS: Mapping[str, str] = {
     "ls": "reading",
@@ -49,16 +61,17 @@ _FOLDERS: Mapping[str, str] = {
     "store": "",
     "project": "",
 }
-"""The commands in the order in which help lists them, each with the folder of its module below ``commands``. Those with
-subcommands have a folder of their own."""
+"""The folder of each command's module below ``commands``. Those with subcommands have a folder of their own."""
 
 
-class _Commands(click.Group):
+class _Commands(ByTask):
     """Commands whose foreseen errors are one line on standard error, and an interruption, too. Each is imported when it
     is asked for: all of them take as long as a small lake to look at."""
 
+    tasks = _TASKS
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_FOLDERS)
+        return [name for names in _TASKS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _FOLDERS:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from singerlake.cli.help import SettingOption
 from singerlake.cli.lakes import VARIABLE, find_lake
 from singerlake.cli.output import be_quiet, write_json
 from singerlake.errors import LakeError, SettingError
@@ -96,7 +97,8 @@ def with_settings(command: Callable[..., Any], *, stores: bool) -> Callable[...,
     ``stores``: those of manifest stores, too."""
     for name, kind in reversed((_SETTINGS if stores else STORAGE_SETTINGS).items()):
         if not kind.get("secret"):
-            command = _setting(name, kind)(command)
+            about = "Storage options" if name in STORAGE_SETTINGS else "Manifest store options"
+            command = _setting(name, kind, about)(command)
     return command
 
 
@@ -126,7 +128,7 @@ def variable(setting: str) -> str:
     return f"{PREFIX}_{setting.upper()}"
 
 
-def _setting(name: str, kind: dict[str, Any]) -> Callable[[Command], Command]:
+def _setting(name: str, kind: dict[str, Any], about: str) -> Callable[[Command], Command]:
     names = ["--" + name.replace("_", "-")]
     if name.startswith(("aws_", "s3_")):
         names.append("--" + name.partition("_")[2].replace("_", "-"))
@@ -135,7 +137,9 @@ def _setting(name: str, kind: dict[str, Any]) -> Callable[[Command], Command]:
         shape = {"is_flag": True, "default": None}
     elif "integer" in kind["type"]:
         shape = {"type": _integer(kind), "metavar": "N"}
-    return click.option(*names, name, envvar=variable(name), help=kind["description"], **shape)
+    return click.option(
+        *names, name, cls=SettingOption, about=about, envvar=variable(name), help=kind["description"], **shape
+    )
 
 
 tap_option = click.option(

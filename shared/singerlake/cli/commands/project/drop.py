@@ -7,11 +7,16 @@ import click
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, quiet_option, shows_first
 from singerlake.cli.output import counted, say, say_json, shown, size
 
 
-@click.command(short_help="Delete tables; the streams that they were made from stay.")
+@click.command(
+    short_help="Delete tables; the streams that they were made from stay.",
+    cls=Documented,
+    examples=("singerlake project drop lake people", "singerlake project drop lake people --delete"),
+)
 @with_project
 @shows_first("--delete", "Delete them")
 @json_option

@@ -9,13 +9,18 @@ import click
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.options import duration, json_option, quiet_option, shows_first
 from singerlake.cli.output import counted, say, say_json, shown, size
 from singerlake.tables.maintain.collect import TableGc
 from singerlake.upkeep.defaults import GRACE
 
 
-@click.command(short_help="Delete files that tables replaced or never listed, after a grace time.")
+@click.command(
+    short_help="Delete files that tables replaced or never listed, after a grace time.",
+    cls=Documented,
+    examples=("singerlake project gc", "singerlake project gc lake --delete"),
+)
 @with_project
 @shows_first("--delete", "Delete")
 @click.option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from singerlake.cli.commands.project.options import Project, with_project
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option
 from singerlake.cli.output import Column, checks_in_short, counted, minute, say_json, shown, size, table
 from singerlake.clock import parse_timestamp
@@ -23,7 +24,11 @@ _COLUMNS = (
 )
 
 
-@click.command(short_help="List tables with their rows, files, bytes, how far they are behind, and their last run.")
+@click.command(
+    short_help="List tables with their rows, files, bytes, how far they are behind, and their last run.",
+    cls=Documented,
+    examples=("singerlake project ls", "singerlake project ls lake people --json"),
+)
 @with_project
 @json_option
 @click.pass_context

@@ -7,13 +7,18 @@ from functools import partial
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import Names, json_option, one_stream_option, one_tap_option, with_lake
 from singerlake.cli.output import say, say_json, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.schema_diff import DiffResult
 
 
-@click.command(short_help="Compare two schema versions of a stream: can readers of the first read the second?")
+@click.command(
+    short_help="Compare two schema versions of a stream: can readers of the first read the second?",
+    cls=Documented,
+    examples=("singerlake diff lake v1 v2", "singerlake diff lake v1 v2 --stream users"),
+)
 @partial(with_lake, names=Names(("first", "second")))
 @one_tap_option
 @one_stream_option

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import say_json
 from singerlake.lake import Lake
 
 
-@click.command(short_help="Write all that is known of a lake without its data as one JSON document.")
+@click.command(
+    short_help="Write all that is known of a lake without its data as one JSON document.",
+    cls=Documented,
+    examples=("singerlake export lake", "singerlake export lake --tap my-tap --runs 1"),
+)
 @with_lake
 @tap_option
 @stream_option

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, minute, say_json, second, shown, size, table
 from singerlake.clock import parse_timestamp
@@ -38,7 +39,11 @@ _COMMITS = (
 )
 
 
-@click.command(short_help="List taps and streams with their versions, files, records, bytes and last write.")
+@click.command(
+    short_help="List taps and streams with their versions, files, records, bytes and last write.",
+    cls=Documented,
+    examples=("singerlake ls lake", "singerlake ls s3://bucket/lake --tap 'pg_*' --json"),
+)
 @with_lake
 @tap_option
 @stream_option

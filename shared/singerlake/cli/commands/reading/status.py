@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, checks_in_short, counted, say, say_json, second, shown, size, table
 from singerlake.clock import parse_timestamp
@@ -41,7 +42,11 @@ _TABLE_COLUMNS = (
 )
 
 
-@click.command(short_help="List the last runs of each stream and table: what they did and how they ended.")
+@click.command(
+    short_help="List the last runs of each stream and table: what they did and how they ended.",
+    cls=Documented,
+    examples=("singerlake status lake", "singerlake status lake --tap my-tap --runs 10"),
+)
 @with_lake
 @tap_option
 @stream_option

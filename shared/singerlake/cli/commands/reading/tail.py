@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import duration, json_option, one_stream_option, one_tap_option, with_lake
 from singerlake.format.state.selection import offset_left, slices
 from singerlake.humanize import shown
@@ -20,7 +21,11 @@ _LEAST = timedelta(seconds=1)
 _LAST = 10
 
 
-@click.command(short_help="Print the last messages of a stream, and with -f those that come.")
+@click.command(
+    short_help="Print the last messages of a stream, and with -f those that come.",
+    cls=Documented,
+    examples=("singerlake tail lake --stream users", "singerlake tail lake --stream users -f --json"),
+)
 @with_lake
 @one_tap_option
 @one_stream_option

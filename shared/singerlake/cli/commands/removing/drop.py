@@ -8,6 +8,7 @@ import click
 
 from singerlake.cli.erasing import failure, told
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, with_lake
 from singerlake.cli.output import (
     UNTIL_COLLECTED,
@@ -24,7 +25,14 @@ from singerlake.lake import Lake
 from singerlake.upkeep.drop import DropFailure, DropRunResult, StreamDrop
 
 
-@click.command(short_help="Drop a tap or one of its streams; gc deletes the files after a grace time.")
+@click.command(
+    short_help="Drop a tap or one of its streams; gc deletes the files after a grace time.",
+    cls=Documented,
+    examples=(
+        "singerlake drop lake --tap my-tap --stream users",
+        "singerlake drop lake --tap my-tap --stream users --delete",
+    ),
+)
 @partial(with_lake, stores=True)
 @click.option("--tap", metavar="TAP", required=True, help="The tap to drop, or whose stream to drop.")
 @stream_option

@@ -9,6 +9,7 @@ import click
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.erasing import failure, told
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, quiet_option, shows_first, undeclared_option, with_lake
 from singerlake.cli.output import json_of, progress, say, say_findings, say_json
 from singerlake.conditions import parse_where
@@ -20,7 +21,14 @@ WHERE = (
 )
 
 
-@click.command(short_help="Erase records that a condition means; gc deletes the files that held them.")
+@click.command(
+    short_help="Erase records that a condition means; gc deletes the files that held them.",
+    cls=Documented,
+    examples=(
+        'singerlake erase lake --tap crm --stream people --where "id = 7"',
+        "singerlake erase lake --tap crm --stream people --where 'id = 7' --delete",
+    ),
+)
 @partial(with_lake, stores=True)
 @click.option("--tap", metavar="TAP", required=True, help="The tap of the stream.")
 @click.option("--stream", metavar="STREAM", required=True, help="The stream to erase from.")

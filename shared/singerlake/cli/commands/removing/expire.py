@@ -7,6 +7,7 @@ from functools import partial
 import click
 
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, one_stream_option, one_tap_option, quiet_option, shows_first, with_lake
 from singerlake.cli.output import UNTIL_COLLECTED, counted, files, first_of, json_of, say, say_findings, say_json, shown
 from singerlake.cli.retention import retention_options
@@ -15,7 +16,14 @@ from singerlake.upkeep.gc.expire import ExpireResult
 from singerlake.upkeep.result import Tally
 
 
-@click.command(short_help="Expire the oldest messages of a stream; gc deletes their files after a grace time.")
+@click.command(
+    short_help="Expire the oldest messages of a stream; gc deletes their files after a grace time.",
+    cls=Documented,
+    examples=(
+        "singerlake expire lake --stream events --older-than 400d",
+        "singerlake expire lake --stream events --older-than 400d --delete",
+    ),
+)
 @partial(with_lake, stores=True)
 @one_tap_option
 @one_stream_option

@@ -7,6 +7,7 @@ from functools import partial
 import click
 
 from singerlake.adapters import MANIFEST_STORES
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, say, say_json, shown
 from singerlake.lake import Lake
@@ -14,7 +15,12 @@ from singerlake.upkeep.migrate import Migration, NewStreams
 from singerlake.upkeep.result import Failure
 
 
-@click.command("migrate", short_help="Move streams to another manifest store.")
+@click.command(
+    "migrate",
+    short_help="Move streams to another manifest store.",
+    cls=Documented,
+    examples=("singerlake store migrate lake --to log", "singerlake store migrate lake --to log --yes"),
+)
 @partial(with_lake, stores=True)
 @click.option(
     "--to", "kind", required=True, type=click.Choice(MANIFEST_STORES), help="The manifest store to move them to."

@@ -7,6 +7,7 @@ from functools import partial
 import click
 
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, say, say_json, shown
 from singerlake.lake import Lake
@@ -14,7 +15,12 @@ from singerlake.upkeep.defaults import KEPT
 from singerlake.upkeep.trim import StreamTrim, TrimFailure
 
 
-@click.command("trim", short_help="Remove transactions that a snapshot covers.")
+@click.command(
+    "trim",
+    short_help="Remove transactions that a snapshot covers.",
+    cls=Documented,
+    examples=("singerlake store trim lake", "singerlake store trim lake --keep 50 --yes"),
+)
 @partial(with_lake, stores=True)
 @tap_option
 @stream_option

@@ -9,6 +9,7 @@ import click
 
 from singerlake.cli.commands.removing.expire import told, undated
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.options import (
     duration,
     json_option,
@@ -25,7 +26,11 @@ from singerlake.upkeep.gc.gc import BatchGcResult, StreamGc
 from singerlake.work.parallel import THREADS
 
 
-@click.command(short_help="Delete replaced files, orphans, old transactions and stale locks, after a grace time.")
+@click.command(
+    short_help="Delete replaced files, orphans, old transactions and stale locks, after a grace time.",
+    cls=Documented,
+    examples=("singerlake gc lake", "singerlake gc lake --delete"),
+)
 @partial(with_lake, stores=True)
 @tap_option
 @stream_option

@@ -7,6 +7,7 @@ from functools import partial
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import Names, json_option, shows_first, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, say, say_json, shown, table
 from singerlake.lake import Lake
@@ -26,7 +27,12 @@ def lock() -> None:
     """Show the locks of writers, or break one."""
 
 
-@lock.command("ls", short_help="List the locks that writers hold, with their age.")
+@lock.command(
+    "ls",
+    short_help="List the locks that writers hold, with their age.",
+    cls=Documented,
+    examples=("singerlake lock ls lake", "singerlake lock ls lake --tap my-tap --json"),
+)
 @with_lake
 @tap_option
 @stream_option
@@ -42,7 +48,15 @@ def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
         say("no locks")
 
 
-@lock.command("break", short_help="Release the lock of a writer that is gone.")
+@lock.command(
+    "break",
+    short_help="Release the lock of a writer that is gone.",
+    cls=Documented,
+    examples=(
+        "singerlake lock break lake raw/my-tap/users/singerlake.lock",
+        "singerlake lock break lake --tap my-tap --stream users --yes",
+    ),
+)
 @partial(with_lake, names=Names(("key",), optional=True))
 @tap_option
 @stream_option

@@ -9,6 +9,7 @@ import click
 
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.journals import journal_option, left_out
 from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, progress, say, say_findings, say_json, shown
@@ -20,7 +21,11 @@ _SAID = {"mended": "corrected in the manifest"}
 """How a kind of difference is called, if not by its name: a file is taken as it is."""
 
 
-@click.command(short_help="Make manifests, catalogues and root metadata again from the data files.")
+@click.command(
+    short_help="Make manifests, catalogues and root metadata again from the data files.",
+    cls=Documented,
+    examples=("singerlake rebuild lake", "singerlake rebuild lake --tap my-tap --yes"),
+)
 @partial(with_lake, stores=True)
 @tap_option
 @stream_option

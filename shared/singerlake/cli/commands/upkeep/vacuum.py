@@ -7,6 +7,7 @@ from functools import partial
 import click
 
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, tap_option, with_lake
 from singerlake.cli.output import files, progress, say, say_findings, say_json, shown
 from singerlake.lake import Lake
@@ -15,7 +16,11 @@ from singerlake.upkeep.vacuum.vacuum import StreamVacuum
 from singerlake.work.parallel import THREADS
 
 
-@click.command(short_help="Join small files of a stream into larger ones; offsets and bookmarks stay.")
+@click.command(
+    short_help="Join small files of a stream into larger ones; offsets and bookmarks stay.",
+    cls=Documented,
+    examples=("singerlake vacuum lake", "singerlake vacuum lake --stream 'log_*' --yes"),
+)
 @partial(with_lake, stores=True)
 @tap_option
 @stream_option

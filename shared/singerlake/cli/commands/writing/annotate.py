@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, with_lake
 from singerlake.cli.output import say, say_json, shown
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 
 
-@click.command("annotate", short_help="Say who owns a tap, what it is and where to read on, or show what is said.")
+@click.command(
+    "annotate",
+    short_help="Say who owns a tap, what it is and where to read on, or show what is said.",
+    cls=Documented,
+    examples=(
+        "singerlake annotate lake --tap my-tap",
+        "singerlake annotate lake --tap my-tap --owner Ada --link wiki=https://example.com",
+    ),
+)
 @with_lake
 @click.option("--tap", metavar="GLOB", help="The tap to annotate. Not needed where the lake has one.")
 @click.option("--owner", metavar="TEXT", help="Who owns it; '' removes the owner.")

@@ -6,6 +6,7 @@ from functools import partial
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import Names, json_option, quiet_option, with_lake
 from singerlake.cli.output import counted, progress, say, say_json, shown, size
 from singerlake.errors import SingerlakeError
@@ -14,7 +15,14 @@ from singerlake.upkeep.put import PutResult
 from singerlake.work.parallel import THREADS
 
 
-@click.command(short_help="Keep files without a tap: a record for each, and its bytes.")
+@click.command(
+    short_help="Keep files without a tap: a record for each, and its bytes.",
+    cls=Documented,
+    examples=(
+        "singerlake put lake a.pdf b.pdf --tap office --stream scans",
+        "singerlake put lake photos --recursive --tap office --stream photos",
+    ),
+)
 @partial(with_lake, absent=True, stores=True, names=Names(many="files"))
 @click.option("--tap", metavar="TAP", required=True, help="The tap id under which the lake keeps the stream.")
 @click.option("--stream", metavar="STREAM", required=True, help="The stream that gets the records.")
