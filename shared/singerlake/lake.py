@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from singerlake.tables.run.sql_engine import SqlEngine
     from singerlake.upkeep.annotate import NotesResult
     from singerlake.upkeep.drop import DropResult, DropRunResult
+    from singerlake.upkeep.erase.streams import EraseStreamsResult
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
     from singerlake.upkeep.lock_files import Lock, LocksResult
     from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
@@ -791,6 +792,51 @@ class Lake:
 
         check_now(now, dry_run)
         return drop_streams(self, tap, stream, now=now, dry_run=dry_run, progress=progress)
+
+    def erase(
+        self,
+        where: str | Condition,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        now: bool = False,
+        dry_run: bool = False,
+        undeclared: bool = False,
+        engine: Engine | None = None,
+        progress: Report | None = None,
+        erased: Callable[[EraseStreamsResult], object] = lambda _: None,
+    ) -> EraseStreamsResult:
+        """Erase the records that a condition means from one stream, all of a tap, or all, as ``singerlake erase
+        --delete`` does; with ``dry_run`` only say where they are. Streams that declare no such property are skipped.
+        The arguments are those of ``LakeStream.erase``; ``erased`` is called after each stream with what was done so
+        far.
+
+        A stream that cannot be worked on stops no other: it is in ``failed``. Raises ``SettingError`` for a condition
+        that is not valid, and for ``now`` with ``dry_run``, ``UnknownNameError`` where no stream has the property, what
+        ``LakeStream.erase`` raises where one stream is meant, and what storage raises for the lake as a whole.
+
+        Example:
+            >>> found = lake.erase("name = 'Ada'", dry_run=True)
+            >>> print([(one.stream, one.records) for one in found.streams], [one.stream for one in found.skipped])
+            [('users', 1)] []
+        """
+        from singerlake.conditions import parse_where
+        from singerlake.upkeep.erase.streams import erase_streams
+
+        check_now(now, dry_run)
+        return erase_streams(
+            self,
+            parse_where(where) if isinstance(where, str) else where,
+            tap,
+            stream,
+            now=now,
+            dry_run=dry_run,
+            undeclared=undeclared,
+            tables_from=self.tables_from,
+            engine=engine,
+            progress=progress,
+            erased=erased,
+        )
 
     def drop_run(
         self,

@@ -277,6 +277,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         erase warehouse --tap crm --stream people --where "email = 'kim@example.com'" --delete
         erase warehouse --tap crm --stream people --where "email = 'kim@example.com'"
         erase warehouse --tap crm --stream people --where "phone = 1"
+        erase warehouse --where "n = 7" --report report.json
         put warehouse a.jpg b.jpg --tap crm --stream photos
         erase warehouse --tap crm --stream photos --where "name = 'a.jpg'" --delete
         expire warehouse --tap shop --stream events --before-offset 3

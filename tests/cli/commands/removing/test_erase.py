@@ -138,11 +138,13 @@ def test_a_user_whose_name_is_no_text_may_erase(
 
 def test_json(run: Run, lake: Lake, root: Path) -> None:
     where = ("--tap", "crm", "--stream", "people", "--where", "email in ('kim@example.com', 'x')", "--json")
-    dry = json.loads(run("erase", root, *where).stdout)
-    assert (dry["dry_run"], dry["records"], dry["values_held"], dry["left"]) == (True, 3, [0], [])
+    whole = json.loads(run("erase", root, *where).stdout)
+    [dry] = whole["streams"]
+    assert (whole["dry_run"], dry["records"], dry["values_held"], dry["left"]) == (True, 3, [0], [])
     assert [each["records"] for each in dry["files"]] == [2, 1]
-    done = json.loads(run("erase", root, *where, "--delete").stdout)
-    assert (done["dry_run"], done["records"], done["looked"]["files"]) == (False, 3, 3)
+    whole = json.loads(run("erase", root, *where, "--delete").stdout)
+    [done] = whole["streams"]
+    assert (whole["dry_run"], done["records"], done["looked"]["files"]) == (False, 3, 3)
     assert sorted((each["records"], each["retired"]) for each in done["left"]) == [(1, True), (2, True)]
     assert json.loads(run("verify", root, "--json", "--erased", KIM).stdout)["findings"][0]["kind"] == "erased"
 
@@ -215,7 +217,7 @@ def test_only_the_named_stream_is_touched(run: Run, lake: Lake, root: Path) -> N
         (["--tap", "crm", "--stream", "nobody", "--where", KIM], 2, "has no stream 'nobody'"),
         (["--tap", "cry", "--stream", "people", "--where", KIM], 2, "no tap 'cry'"),
         (["--tap", "crm", "--stream", "people", "--where", KIM, "--now"], 2, "--now needs --delete"),
-        (["--tap", "crm", "--where", KIM], 2, "Missing option '--stream'"),
+        (["--tap", "crm", "--where", "emial = 1"], 2, "did you mean 'email'"),
         (["--tap", "crm", "--stream", "people"], 2, "Missing option '--where'"),
     ],
 )
@@ -324,3 +326,56 @@ def test_what_a_killed_writer_left_is_looked_into(run: Run, lake: Lake, root: Pa
     assert found.exit_code == 1
     assert ".tmp-0123456789abcdef: holds" in found.stdout
     assert ".tmp-0123456789abcdeg" not in found.stdout
+
+
+def test_a_person_is_erased_from_all_streams_that_declare_the_property(
+    run: Run, lake: Lake, root: Path, tmp_path: Path
+) -> None:
+    people(lake, "leads")
+    build_stream(lake, "shop", "orders", {"properties": {"n": {"type": "integer"}}}, [{"n": 1}])
+    build_stream(lake, "shop", "buyers", SCHEMA, [{"id": 1, "email": "lee@example.com"}])
+    before = everything(root)
+    told = run("erase", root, "--where", KIM).stdout.splitlines()
+    assert told[-1] == "6 records would be erased in 2 of 3 streams; 1 stream without such a property"
+    assert [line for line in told if line.endswith("of 3 files")] == [
+        f"crm/{name}: 3 records would be erased in 2 of 3 files" for name in ("leads", "people")
+    ]
+    assert everything(root) == before
+    report = tmp_path / "erased.json"
+    done = run("erase", root, "--where", KIM, "--delete", "--report", report)
+    assert (done.exit_code, done.stderr) == (0, "")
+    written = json.loads(report.read_text())
+    assert [(one["stream"], one["records"]) for one in written["streams"]] == [
+        ("leads", 3),
+        ("people", 3),
+        ("buyers", 0),
+    ]
+    assert written["skipped"] == [{"tap": "shop", "stream": "orders"}]
+    assert ("@" in written["by"], written["started"] <= written["ended"] < written["left_until"]) == (True, True)
+    assert "kim@example" not in report.read_text()
+    assert ids(lake) == ids(lake, "leads") == [1, 2, 4, 5, 7, 8]
+
+
+def test_a_stream_that_cannot_be_erased_from_stops_no_other(run: Run, lake: Lake, root: Path, tmp_path: Path) -> None:
+    people(lake, "broken")
+    build_stream(lake, "shop", "other", {"properties": {"email": {"type": "integer"}}}, [{"email": 1}])
+    lake.storage.put("raw/crm/broken/manifest.json", b"{")
+    done = run("erase", root, "--where", KIM, "--delete", "--report", tmp_path / "r.json")
+    assert (done.exit_code, done.stdout.count("not erased: ")) == (2, 2)
+    assert ids(lake) == [1, 2, 4, 5, 7, 8]
+    failed = json.loads((tmp_path / "r.json").read_text())["failed"]
+    assert [(each["stream"], each["error"]["kind"]) for each in failed] == [
+        ("broken", "corrupt_object"),
+        ("other", "setting"),
+    ]
+
+
+def test_no_report_is_overwritten_and_none_is_left_of_nothing(run: Run, root: Path, tmp_path: Path) -> None:
+    report = tmp_path / "r.json"
+    report.write_text("kept")
+    before = everything(root)
+    refused = run("erase", root, "--where", KIM, "--delete", "--report", report)
+    assert (refused.exit_code, "--report cannot be written" in refused.stderr) == (2, True)
+    assert (report.read_text(), everything(root)) == ("kept", before)
+    nothing = run("erase", root, "--where", "emial = 1", "--report", tmp_path / "other.json")
+    assert (nothing.exit_code, "did you mean 'email'" in nothing.stderr) == (2, True)

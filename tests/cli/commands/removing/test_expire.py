@@ -270,7 +270,7 @@ def test_the_other_commands_take_such_a_stream(run: Run, lake: Lake, root: Path,
     assert run("docs", "build", root, "-o", site).exit_code == 0
     assert any("flights" in path.name for path in site.rglob("*.html"))
     assert told("vacuum", root, *FLIGHTS, "--dry-run", "--json")["findings"] == []
-    assert told("erase", root, *FLIGHTS, "--where", "n = 0", "--json")["findings"] == []
+    assert told("erase", root, *FLIGHTS, "--where", "n = 0", "--json")["streams"][0]["findings"] == []
 
 
 def test_a_migration_takes_the_floor_along(run: Run, lake: Lake, root: Path) -> None:

@@ -122,16 +122,16 @@ def test_an_erasure_that_was_stopped_before_it_deleted_goes_on(run: Run, root: P
 
 
 def test_erase_tells_programs_the_same(run: Run, lake: Lake, root: Path) -> None:
-    dry = told(run("erase", root, *of_records(0, 1), "--json"))
+    dry = told(run("erase", root, *of_records(0, 1), "--json"))["streams"][0]
     assert (dry["attached"], dry["unowned"], dry["deleted_attached"]) == ({"files": 2, "bytes": 7}, [], NONE)
-    done = told(run("erase", root, *of_records(0, 1), "--delete", "--json"))
+    done = told(run("erase", root, *of_records(0, 1), "--delete", "--json"))["streams"][0]
     assert done["attached"] == dry["attached"]
     assert sorted(done["unowned"], key=lambda each: each["bytes"]) == [
         {"key": key(b"bob"), "bytes": 3, "retired": True},
         {"key": key(b"bill"), "bytes": 4, "retired": True},
     ]
     lake.storage.put(key(b"stray"), b"stray")
-    now = told(run("erase", root, *of_records(0, 1), "--delete", "--now", "--json"))
+    now = told(run("erase", root, *of_records(0, 1), "--delete", "--now", "--json"))["streams"][0]
     assert (now["attached"], now["deleted"]["files"], now["deleted_attached"]) == (NONE, 3, {"files": 2, "bytes": 7})
     assert now["unowned"] == [{"key": key(b"stray"), "bytes": 5, "retired": False}]
 
@@ -141,7 +141,7 @@ def test_many_are_named_only_to_programs(run: Run, lake: Lake, root: Path) -> No
     lines = said(run("erase", root, *of_records(10), "--delete"))
     assert len(lines) == 3 + 20 + 1
     assert lines[-1] == "    and 10 more, which --json names"
-    assert len(told(run("erase", root, *of_records(99), "--json"))["unowned"]) == 30
+    assert len(told(run("erase", root, *of_records(99), "--json"))["streams"][0]["unowned"]) == 30
 
 
 def test_what_a_killed_writer_left_half_is_named(run: Run, root: Path) -> None:
