@@ -171,6 +171,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "tail",
         "annotate",
         "commit-worker",
+        "init",
         "put",
         "export",
         "build",

@@ -30,16 +30,18 @@ class Meant:
     names: tuple[str, ...] = ()
 
 
-def find_lake(words: Sequence[str], file: TableFile | None = None, *, takes_names: bool = True) -> Meant:
+def find_lake(
+    words: Sequence[str], file: TableFile | None = None, *, takes_names: bool = True, noted: bool = True
+) -> Meant:
     """The lake and the names that the arguments of a command mean. The first of ``words`` is LAKE if it is a lake, or
     if nothing else names one: neither ``file``, which the command was given, nor the environment, nor a file of tables
-    that is found. Raises ``UsageError`` where no lake is named, and what reading the file raises."""
+    that is found. ``noted``: where it may have been meant as a name, a line says so. Raises ``UsageError`` where no lake is named, and what reading the file raises."""
     if not takes_names and words:
         return Meant(words[0])
     elsewhere = named_elsewhere(file)
     if words and (elsewhere is None or is_lake(words[0])):
-        if elsewhere is not None and os.sep not in words[0]:
-            # It may have been meant as a name, and the command is about to work on another lake.
+        if noted and elsewhere is not None and os.sep not in words[0] and not _is_same(words[0], elsewhere):
+            # The command is about to work on another lake than it would without the word.
             click.echo(f"note: {shown(words[0])} is a lake, and not taken for a name", err=True)
         return Meant(words[0], tuple(words[1:]))
     if elsewhere is None:
@@ -60,6 +62,13 @@ def is_lake(word: str) -> bool:
         )
     except (OSError, ValueError):
         # A name that is too long, or holds a null character, is the name of no folder.
+        return False
+
+
+def _is_same(word: str, root: str) -> bool:
+    try:
+        return os.path.realpath(word) == os.path.realpath(root)
+    except (OSError, ValueError):
         return False
 
 

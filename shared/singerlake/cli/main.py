@@ -34,7 +34,7 @@ _TASKS: Mapping[str, tuple[str, ...]] = {
     "Check and repair": ("verify", "rebuild", "lock"),
     "Save space and time": ("vacuum", "gc", "policy", "expire"),
     "Remove": ("erase", "drop"),
-    "Set up": ("store",),
+    "Set up": ("init", "store"),
 }
 """What the commands are for, in the order in which help lists them."""
 
@@ -44,6 +44,7 @@ _FOLDERS: Mapping[str, str] = {
     "tail": "reading",
     "diff": "reading",
     "status": "reading",
+    "init": "writing",
     "put": "writing",
     "annotate": "writing",
     "export": "reading",

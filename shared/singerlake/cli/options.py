@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from singerlake.cli import completion
 from singerlake.cli.help import SettingOption
 from singerlake.cli.lakes import VARIABLE, find_lake
 from singerlake.cli.output import be_quiet, write_json
@@ -92,7 +93,7 @@ class Names:
         raise click.UsageError(f"give {few}{what}, behind LAKE where ${VARIABLE} is not set")
 
 
-def with_settings(command: Callable[..., Any], *, stores: bool) -> Callable[..., Any]:
+def with_settings(command: Callable[..., Any], *, stores: bool = False) -> Callable[..., Any]:
     """Give a command the settings that are no secrets as options; ``settings_in`` takes them out of its arguments.
     ``stores``: those of manifest stores, too."""
     for name, kind in reversed((_SETTINGS if stores else STORAGE_SETTINGS).items()):
@@ -143,14 +144,28 @@ def _setting(name: str, kind: dict[str, Any], about: str) -> Callable[[Command],
 
 
 tap_option = click.option(
-    "--tap", metavar="GLOB", help="Only this tap, or those that a pattern such as 'pg_*' matches."
+    "--tap",
+    metavar="GLOB",
+    shell_complete=completion.taps,
+    help="Only this tap, or those that a pattern such as 'pg_*' matches.",
 )
 stream_option = click.option(
-    "--stream", metavar="GLOB", help="Only streams of this name, or those that a pattern such as 'log_*' matches."
+    "--stream",
+    metavar="GLOB",
+    shell_complete=completion.streams,
+    help="Only streams of this name, or those that a pattern such as 'log_*' matches.",
 )
-one_tap_option = click.option("--tap", metavar="GLOB", help="The tap. Not needed where the lake has one stream.")
+one_tap_option = click.option(
+    "--tap",
+    metavar="GLOB",
+    shell_complete=completion.taps,
+    help="The tap. Not needed where the lake has one stream.",
+)
 one_stream_option = click.option(
-    "--stream", metavar="GLOB", help="The stream. Not needed where the lake, or the tap, has one."
+    "--stream",
+    metavar="GLOB",
+    shell_complete=completion.streams,
+    help="The stream. Not needed where the lake, or the tap, has one.",
 )
 quiet_option = click.option(
     "--quiet",

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from singerlake.cli import completion
 from singerlake.cli.lakes import find_file, find_lake, read
 from singerlake.cli.options import settings_in, with_settings
 from singerlake.cli.output import shown
@@ -88,7 +89,7 @@ def with_project(
         metavar="FILE",
         help=f"What declares the tables, and may name the lake. Default: {TABLES_FILE}, here or beside meltano.yml.",
     )(wrapped)
-    return click.argument("words", metavar="[LAKE] [TABLE]...", nargs=-1)(wrapped)
+    return click.argument("words", metavar="[LAKE] [TABLE]...", nargs=-1, shell_complete=completion.tables)(wrapped)
 
 
 def _require_pyarrow() -> None:
