@@ -523,7 +523,6 @@ def test_progress_goes_from_nothing_to_all_that_there_is(people: Lake, work: Cal
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda lake: lake.gc(stream="users"), "stream 'users' is given without a tap"),
         (lambda lake: lake.verify(seed="x"), "seed is given without sample"),
         (lambda lake: lake.verify(undeclared=True), "undeclared is given without erased"),
         (lambda lake: lake.rebuild(adopt=True, discard_manifest=True), "exclude each other"),

@@ -92,7 +92,7 @@ def _rebuild(lake: Path) -> Row:
     manifest = lake / _STREAM / layout.MANIFEST
     return paired(
         f"rebuild of {SMALL:,} files of {SMALL_BYTES / 1000:g} kB",
-        Command([*_command("rebuild"), str(lake)], setup=lambda: manifest.unlink(missing_ok=True)),
+        Command([*_command("rebuild"), str(lake), "--yes"], setup=lambda: manifest.unlink(missing_ok=True)),
         "list them, read 64 kB of each",
         Command([sys.executable, "-m", "bench.upkeep.heads", str(lake)]),
         bound=5.5,
@@ -120,7 +120,7 @@ def _million(lake: Path, kind: str) -> Iterator[Row]:
 
 
 def _argv(lake: Path) -> Sequence[str]:
-    return [*_command("vacuum"), str(lake)]
+    return [*_command("vacuum"), str(lake), "--yes"]
 
 
 def _command(name: str) -> Sequence[str]:

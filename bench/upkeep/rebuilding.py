@@ -104,7 +104,7 @@ def main() -> None:
     (folder / "lake" / _PREFIX / "x").touch()
     with mock.patch.object(singerlake.lake, "open_storage", return_value=storage):
         given = ["--journal", str(folder / "journal"), "--threads", "1", *sys.argv[3:]]
-        command(["rebuild", str(folder / "lake"), *given])
+        command(["rebuild", str(folder / "lake"), "--yes", *given])
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from singerlake.adapters import DEFAULT_STORE, IN_A_DATABASE, open_marks, open_storage
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from singerlake.tables.run.sql_engine import SqlEngine
     from singerlake.upkeep.annotate import NotesResult
     from singerlake.upkeep.drop import DropResult, DropRunResult
+    from singerlake.upkeep.erase.streams import EraseStreamsResult
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
     from singerlake.upkeep.lock_files import Lock, LocksResult
     from singerlake.upkeep.migrate import MigrateResult, Migration, NewStreams
@@ -69,6 +71,8 @@ if TYPE_CHECKING:
     from singerlake.upkeep.verify import VerifyResult
 
 logger = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, repr=False)
@@ -462,26 +466,42 @@ class Lake:
         self._root.add_tap(manifest.tap)
 
     def chosen_taps(self, tap: str | None = None) -> list[str]:
-        """The taps that the name means, all for None. Raises ``UnknownNameError``, which lists what is there."""
+        """The taps that a name or a pattern such as ``pg_*`` means, all for None. A name that is there means no other.
+        Raises ``UnknownNameError``, which lists what is there."""
+        known = self.taps()
         if tap is None:
-            return self.taps()
-        self.existing_streams(tap)
-        return [tap]
+            return known
+        meant = _matching(tap, known)
+        if not meant:
+            raise UnknownNameError(f"no tap {tap!r} in this lake", hint=_known(known), lake_root=self.storage.url)
+        return meant
 
     def chosen(self, tap: str | None = None, stream: str | None = None) -> list[tuple[str, str]]:
-        """The ``(tap, stream)`` pairs that the names mean: one stream, all of a tap, or all. Raises ``SettingError``
-        where ``stream`` is given without ``tap``, ``UnknownNameError``, which lists what is there."""
-        if tap is None:
-            if stream is not None:
-                raise SettingError(f"stream {stream!r} is given without a tap", hint="give both")
-            return [(name, each) for name in self.taps() for each in self.streams(name)]
-        if stream is not None:
-            self.existing_stream(tap, stream)
-            return [(tap, stream)]
-        return [(tap, each) for each in self.existing_streams(tap)]
+        """The ``(tap, stream)`` pairs that names or patterns such as ``log_*`` mean: of the taps that ``tap`` means,
+        the streams that ``stream`` does, all for None. Raises ``UnknownNameError``, which lists what is there."""
+        taps = {name: self.streams(name) for name in self.chosen_taps(tap)}
+        every = [(name, each) for name, streams in taps.items() for each in streams]
+        if stream is None:
+            return every
+        meant = set(_matching(stream, [each for _, each in every]))
+        if not meant:
+            where = f"tap {tap!r}" if tap is not None else "this lake"
+            known = sorted({each for _, each in every})
+            raise UnknownNameError(f"{where} has no stream {stream!r}", hint=_known(known), lake_root=self.storage.url)
+        return [pair for pair in every if pair[1] in meant]
 
-    def contents(self, tap: str | None = None) -> ContentsResult:
-        """What the streams of a tap, or of all, hold: versions, files, records, bytes and the last write, as
+    def one_tap(self, tap: str | None = None) -> str:
+        """The one tap that a name or a pattern means, or that is there. Raises ``SettingError`` where there are
+        several, which lists them, and as ``chosen_taps``."""
+        return _one("tap", self.chosen_taps(tap), str, self.storage.url)
+
+    def one_stream(self, tap: str | None = None, stream: str | None = None) -> LakeStream:
+        """The one stream that the names or patterns mean, or that is there. Raises ``SettingError`` where there are
+        several, which lists them, and as ``chosen``."""
+        return self.stream(*_one("stream", self.chosen(tap, stream), "/".join, self.storage.url))
+
+    def contents(self, tap: str | None = None, stream: str | None = None) -> ContentsResult:
+        """What one stream, all of a tap, or all hold: versions, files, records, bytes and the last write, as
         ``singerlake ls`` lists them. Reads the manifests and no data file. A stream whose manifest is missing or cannot
         be read has its ``trouble``. Raises ``UnknownNameError``, and what storage raises.
 
@@ -492,7 +512,7 @@ class Lake:
         """
         from singerlake.upkeep.reports.census import contents_of
 
-        return contents_of(self, self.taps() if tap is None else [tap], tap)
+        return contents_of(self, tap, stream)
 
     def versions(self, tap: str | None = None, stream: str | None = None) -> VersionsResult:
         """The schema versions of one stream, of all of a tap, or of all: since when, from which offset on, and how much
@@ -584,8 +604,9 @@ class Lake:
         threads: int = THREADS,
         progress: Report | None = None,
     ) -> VacuumResult:
-        """Join small neighbouring files into larger ones, as ``singerlake vacuum`` does; with ``dry_run`` only plan to.
-        It means one stream, all of a tap, or all. Messages keep their offsets. The replaced files stay until ``gc``.
+        """Join small neighbouring files into larger ones, as ``singerlake vacuum --yes`` does; with ``dry_run`` only
+        plan to. It means one stream, all of a tap, or all. Messages keep their offsets. The replaced files stay until
+        ``gc``.
 
         ``target_bytes`` are the most stored bytes of a joined file, 128 MiB by default; files of half that size are
         left alone. ``most_waiting`` is how many replaced files of a stream may wait for ``gc``, 250,000 by default;
@@ -681,8 +702,8 @@ class Lake:
         progress: Report | None = None,
         planned: Callable[[StreamRebuild], object] = lambda _: None,
     ) -> RebuildResult:
-        """Make manifests, catalogues and root metadata again from the data files, as ``singerlake rebuild`` does; with
-        ``dry_run`` only say what would change. It means one stream, all of a tap, or all.
+        """Make manifests, catalogues and root metadata again from the data files, as ``singerlake rebuild --yes`` does;
+        with ``dry_run`` only say what would change. It means one stream, all of a tap, or all.
 
         A missing manifest is made from the data files alone. A readable one keeps its offsets, and wrong entries are
         corrected; with ``adopt`` sound files that it does not list are added after the others. One that cannot be read
@@ -734,11 +755,11 @@ class Lake:
         dry_run: bool = False,
         moved: Callable[[Migration | Failure | NewStreams], object] = lambda _: None,
     ) -> MigrateResult:
-        """Move streams to another manifest store, as ``singerlake store migrate`` does; with ``dry_run`` only say what
-        would be moved. ``to`` is the kind of the store. Offsets, lineage, runs and transaction numbers stay; writers
-        that run meanwhile change to the new store. Without names the whole lake is moved, and later streams begin in
-        the new store. Call it again if it stopped half-way. ``moved`` is called with
-        what was done to each stream, and when new streams get the store.
+        """Move streams to another manifest store, as ``singerlake store migrate --yes`` does; with ``dry_run`` only say
+        what would be moved. ``to`` is the kind of the store. Offsets, lineage, runs and transaction numbers stay;
+        writers that run meanwhile change to the new store. Without names the whole lake is moved, and later streams
+        begin in the new store. Call it again if it stopped half-way. ``moved`` is called with what was done to each
+        stream, and when new streams get the store.
 
         A stream that cannot be moved stops no other: it is in ``failed``. Raises ``ConfigurationError``, which all
         streams would meet, and what storage raises for the lake as a whole.
@@ -779,6 +800,51 @@ class Lake:
         check_now(now, dry_run)
         return drop_streams(self, tap, stream, now=now, dry_run=dry_run, progress=progress)
 
+    def erase(
+        self,
+        where: str | Condition,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        now: bool = False,
+        dry_run: bool = False,
+        undeclared: bool = False,
+        engine: Engine | None = None,
+        progress: Report | None = None,
+        erased: Callable[[EraseStreamsResult], object] = lambda _: None,
+    ) -> EraseStreamsResult:
+        """Erase the records that a condition means from one stream, all of a tap, or all, as ``singerlake erase
+        --delete`` does; with ``dry_run`` only say where they are. Streams that declare no such property are skipped.
+        The arguments are those of ``LakeStream.erase``; ``erased`` is called after each stream with what was done so
+        far.
+
+        A stream that cannot be worked on stops no other: it is in ``failed``. Raises ``SettingError`` for a condition
+        that is not valid, and for ``now`` with ``dry_run``, ``UnknownNameError`` where no stream has the property, what
+        ``LakeStream.erase`` raises where one stream is meant, and what storage raises for the lake as a whole.
+
+        Example:
+            >>> found = lake.erase("name = 'Ada'", dry_run=True)
+            >>> print([(one.stream, one.records) for one in found.streams], [one.stream for one in found.skipped])
+            [('users', 1)] []
+        """
+        from singerlake.conditions import parse_where
+        from singerlake.upkeep.erase.streams import erase_streams
+
+        check_now(now, dry_run)
+        return erase_streams(
+            self,
+            parse_where(where) if isinstance(where, str) else where,
+            tap,
+            stream,
+            now=now,
+            dry_run=dry_run,
+            undeclared=undeclared,
+            tables_from=self.tables_from,
+            engine=engine,
+            progress=progress,
+            erased=erased,
+        )
+
     def drop_run(
         self,
         tap: str,
@@ -815,9 +881,10 @@ class Lake:
 
         return store_status_of(self, tap, stream)
 
-    def export(self, tap: str | None = None, *, runs: int = 3) -> ExportResult:
-        """All that is known of a tap, or of all, without the data, as ``singerlake export`` writes it: the notes of
-        each tap, and the versions, counts and last ``runs`` of each stream. Reads the manifests and no data file. A
+    def export(self, tap: str | None = None, stream: str | None = None, *, runs: int = 3) -> ExportResult:
+        """All that is known of one stream, of all of a tap, or of all, without the data, as ``singerlake export``
+        writes it: the notes of each tap, and the versions, counts and last ``runs`` of each stream. Reads the manifests
+        and no data file. A
         stream whose manifest is missing or cannot be read is an ``UnreadStream``. Raises ``UnknownNameError``, and what
         storage raises.
 
@@ -829,7 +896,7 @@ class Lake:
         from singerlake.upkeep.reports.export import export_of
 
         check_least("runs", runs)
-        return export_of(self, tap, runs=runs)
+        return export_of(self, tap, stream, runs=runs)
 
     def locks(self, tap: str | None = None, stream: str | None = None, *, key: str | None = None) -> LocksResult:
         """The locks that writers of one stream, all of a tap, or all hold, as ``singerlake lock ls`` lists them; or the
@@ -849,9 +916,9 @@ class Lake:
         return held_lock(self, key)
 
     def break_lock(self, lock: Lock) -> bool:
-        """Release the lock of a writer that is gone, as ``singerlake lock break`` does; False where it changed since
-        ``locks`` gave it, and was left alone. A writer that is still alive loses no data, because commits do not depend
-        on locks. Raises what storage raises."""
+        """Release the lock of a writer that is gone, as ``singerlake lock break --yes`` does; False where it changed
+        since ``locks`` gave it, and was left alone. A writer that is still alive loses no data, because commits do not
+        depend on locks. Raises what storage raises."""
         from singerlake.upkeep.lock_files import break_held
 
         return break_held(self, lock)
@@ -952,5 +1019,31 @@ class Lake:
         return sorted(name for name in names if name is not None)
 
 
-def _known(names: list[str]) -> str:
-    return f"it has: {', '.join(names)}" if names else "it has none yet"
+_LISTED = 20
+"""Names that an error lists."""
+
+
+def _matching(pattern: str, names: Sequence[str]) -> list[str]:
+    """The name that ``pattern`` is, or else those that it matches: names hold any character."""
+    return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
+
+
+def _one(kind: str, found: Sequence[Found], called: Callable[[Found], str], lake_root: str) -> Found:
+    if not found:
+        raise UnknownNameError(f"this lake has no {kind} yet", hint="capture something first", lake_root=lake_root)
+    if len(found) > 1:
+        raise SettingError(
+            f"one {kind} is needed, and {len(found):,} match",
+            hint=f"name one: {_listed([called(each) for each in found])}",
+            lake_root=lake_root,
+        )
+    return found[0]
+
+
+def _known(names: Sequence[str]) -> str:
+    return f"it has: {_listed(names)}" if names else "it has none yet"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"

@@ -15,6 +15,7 @@ from singerlake.tables.state.model import TableRun
 from singerlake.upkeep.annotate import NotesResult
 from singerlake.upkeep.drop import DropFailure, DropResult, DropRunResult, StreamDrop
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, LeftFile, UnownedFile
+from singerlake.upkeep.erase.streams import EraseStreamsResult, SkippedStream
 from singerlake.upkeep.gc.expire import ExpireResult
 from singerlake.upkeep.gc.gc import BatchGcResult, GcResult, StreamGc
 from singerlake.upkeep.gc.segments import CollectedSegments
@@ -49,6 +50,7 @@ __all__ = [
     "DropRunResult",
     "DropTablesResult",
     "EraseResult",
+    "EraseStreamsResult",
     "ErasedFile",
     "ExpireResult",
     "ExportResult",
@@ -83,6 +85,7 @@ __all__ = [
     "SiteFile",
     "SiteResult",
     "SiteTrouble",
+    "SkippedStream",
     "StatusResult",
     "StoreStatusResult",
     "StreamDrop",

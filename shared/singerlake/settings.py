@@ -35,6 +35,8 @@ LAKE_ROOT: dict[str, Any] = {
     "`abfss://container@account.dfs.core.windows.net/prefix`.",
 }
 """Required wherever it is used."""
+TABLES_FILE = "projections.yml"
+"""What declares the tables of a lake, and may name it."""
 
 S3_SETTINGS: dict[str, dict[str, Any]] = {
     "aws_access_key_id": setting(

@@ -49,7 +49,7 @@ def test_verify_sees_a_wrong_schema_and_rebuild_takes_it_from_the_files(run: Run
     found = run("verify", lake.storage.url)
     assert found.exit_code == 1
     assert "version: " in found.output
-    done = run("rebuild", lake.storage.url)
+    done = run("rebuild", "--yes", lake.storage.url)
     assert done.exit_code == 0, done.output
     assert "t/flights: was changed (same files)" in done.stdout
     after = json.loads(body_of(lake, FLIGHTS))

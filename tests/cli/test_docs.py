@@ -139,7 +139,7 @@ def test_what_is_shown_of_commands_is_what_they_print(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # What stands in new files, and so in their sizes.
-    monkeypatch.setattr("singerlake.upkeep.erase.erase._who", lambda: "kim@desk")
+    monkeypatch.setattr("singerlake.upkeep.erase.erase.who_erases", lambda: "kim@desk")
     a_lake_with_a_run()
     a_shop()
     an_archive()

@@ -31,7 +31,9 @@ def at(monkeypatch: pytest.MonkeyPatch, operation: str, number: signal.Signals) 
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS.items())
-@pytest.mark.parametrize("command", [("verify", "--threads", "1"), ("ls",), ("vacuum",), ("gc",), ("rebuild",)])
+@pytest.mark.parametrize(
+    "command", [("verify", "--threads", "1"), ("ls",), ("vacuum", "--yes"), ("gc",), ("rebuild", "--yes")]
+)
 def test_a_signal_ends_a_command_with_its_own_exit_code(
     run: Run, lake: Lake, root: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], number: Any, code: int
 ) -> None:
@@ -50,9 +52,9 @@ def test_an_interrupted_vacuum_leaves_no_lock_and_is_run_again(
 ) -> None:
     with monkeypatch.context() as patch:
         at(patch, operation, number)
-        assert run("vacuum", root, "--threads", "1").exit_code == SIGNALS[number]
+        assert run("vacuum", "--yes", root, "--threads", "1").exit_code == SIGNALS[number]
     assert run("lock", "ls", root).stdout == "no locks\n"
-    assert run("vacuum", root).exit_code == 0
+    assert run("vacuum", "--yes", root).exit_code == 0
     assert [file.messages for file in lake.stream("t", "flights").snapshot().files] == [20, 5]
     assert run("verify", root, "--ignore", "unlisted").exit_code == 0
 
@@ -64,9 +66,9 @@ def test_an_interrupted_rebuild_leaves_no_lock_and_is_run_again(
     (root / layout.manifest_key("t", "flights")).unlink()
     with monkeypatch.context() as patch:
         at(patch, "put", number)
-        assert run("rebuild", root).exit_code == SIGNALS[number]
+        assert run("rebuild", "--yes", root).exit_code == SIGNALS[number]
     assert run("lock", "ls", root).stdout == "no locks\n"
-    assert run("rebuild", root).exit_code == 0
+    assert run("rebuild", "--yes", root).exit_code == 0
     assert run("verify", root).exit_code == 0
 
 

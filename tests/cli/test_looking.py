@@ -86,7 +86,7 @@ def lake(run: Run, s3: S3Server, kind: str, env: dict[str, str]) -> Lake:
     lake = Lake.open(f"s3://{bucket}/lake", s3.settings())
     build_stream(lake, "t", "s", SCHEMA, [record_line("s", {"n": n}) for n in range(6)], file_size=2)
     if kind != "lockfile":
-        assert run("store", "migrate", lake.storage.url, "--to", kind, env=env).exit_code == 0
+        assert run("store", "migrate", "--yes", lake.storage.url, "--to", kind, env=env).exit_code == 0
     return lake
 
 
@@ -122,7 +122,7 @@ def test_looking_only_reads_the_table(run: Run, dynamodb: DynamoServer, lake: La
 @pytest.mark.parametrize("kind", ["lockfile"], indirect=True)
 def test_what_may_not_be_deleted_is_a_matter_of_access(run: Run, s3: S3Server, lake: Lake, env: dict[str, str]) -> None:
     url = lake.storage.url
-    assert run("vacuum", url, env=env).exit_code == 0
+    assert run("vacuum", "--yes", url, env=env).exit_code == 0
     assert run("gc", url, "--delete", "--grace", "0s", env=env).exit_code == 0
     s3.fail("DELETE,POST", status=403, code="AccessDenied", times=ALWAYS, key_contains=".singer.gz")
     s3.fail("POST", status=403, code="AccessDenied", times=ALWAYS)

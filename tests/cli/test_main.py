@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from singerlake.cli.help import Documented
 from singerlake.cli.main import main
 from singerlake.cli.output import counted, shown, size
 from singerlake.errors import AccessDeniedError, NotALakeError
@@ -63,6 +66,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "tail",
         "annotate",
         "commit-worker",
+        "init",
         "put",
         "export",
         "build",
@@ -90,10 +94,96 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         assert any("LAKE" in param.human_readable_name for param in command.params)
 
 
+SHOWS_FIRST = (
+    ("gc", "--delete"),
+    ("drop", "--delete"),
+    ("erase", "--delete"),
+    ("expire", "--delete"),
+    ("project", "gc", "--delete"),
+    ("project", "drop", "--delete"),
+    ("vacuum", "--yes"),
+    ("rebuild", "--yes"),
+    ("store", "migrate", "--yes"),
+    ("store", "trim", "--yes"),
+    ("lock", "break", "--yes"),
+)
+
+
+@pytest.mark.parametrize("words", SHOWS_FIRST)
+def test_what_changes_or_deletes_shows_first_by_one_rule(words: tuple[str, ...]) -> None:
+    command: click.Command | None = main
+    for word in words[:-1]:
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    assert command is not None
+    options = {name: param for param in command.params for name in param.opts}
+    assert {words[-1], "--yes", "--dry-run"} <= options.keys()
+    assert options[words[-1]] is options["--yes"]
+
+
+def test_to_act_and_only_to_show_exclude_each_other(run: Run, lake: Lake) -> None:
+    refused = run("gc", lake.storage.url, "--delete", "--dry-run")
+    assert (refused.exit_code, "--delete and --dry-run exclude each other" in refused.stderr) == (2, True)
+    assert run("gc", lake.storage.url, "--dry-run").stdout == run("gc", lake.storage.url).stdout
+
+
 @pytest.mark.parametrize("words", [(), ("docs",), ("policy",), ("lock",), ("store",), ("project",)])
 def test_the_list_of_commands_cuts_no_help(words: tuple[str, ...]) -> None:
-    listed = CliRunner().invoke(main, [*words, "--help"]).output.split("Commands:")[1]
-    assert "..." not in listed
+    usage, *listed = CliRunner().invoke(main, [*words, "--help"]).output.splitlines()
+    assert usage.startswith("Usage: ")
+    assert len(listed) > 5
+    assert not any("..." in line for line in listed)
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        assert child is not None
+        yield from leaves(child, (*path, name))
+
+
+@pytest.mark.parametrize(("path", "command"), list(leaves(main)), ids=[" ".join(path) for path, _ in leaves(main)])
+def test_help_begins_with_two_examples_and_ends_with_storage(path: tuple[str, ...], command: click.Command) -> None:
+    assert isinstance(command, Documented)
+    told = CliRunner().invoke(main, [*path, "--help"], terminal_width=80).output
+    assert len(command.examples) == len(set(command.examples)) == 2
+    for example in command.examples:
+        words = shlex.split(example)
+        assert tuple(words[: len(path) + 1]) == ("singerlake", *path)
+        assert command.make_context(path[-1], words[len(path) + 1 :])
+        assert f"  {example}\n" in told
+    assert told.index("\nExamples:\n") < told.index("\nOptions:\n") < told.index("\nStorage options:\n")
+    own, _, others = told.partition("\nStorage options:\n")
+    assert ("--help" in own, "--s3-endpoint-url" in own, "--s3-endpoint-url" in others) == (True, False, True)
+
+
+def test_help_lists_every_command_under_a_task() -> None:
+    told = CliRunner().invoke(main, ["--help"]).output
+    for name in main.list_commands(click.Context(main)):
+        assert told.count(f"\n  {name} ") == 1
+    assert told.index("Look at a lake:") < told.index("  ls ") < told.index("Remove:") < told.index("  erase ")
+
+
+@pytest.mark.parametrize(
+    ("words", "suggested"),
+    [
+        (("ls", "--dry-run"), None),
+        (("gc", "--dryrun"), "--dry-run"),
+        (("gc", "--deleet"), "--delete"),
+        (("verify", "--s3-endpoint"), "--s3-endpoint-url"),
+        (("ls", "--\x1b[31m"), None),
+    ],
+)
+def test_a_mistyped_option_suggests_options_of_that_command(
+    run: Run, words: tuple[str, ...], suggested: str | None
+) -> None:
+    told = run(*words)
+    assert (told.exit_code, "No such option" in told.stderr, "\x1b" in told.stderr) == (2, True, False)
+    assert ("Did you mean" in told.stderr, (suggested or "") in told.stderr) == (suggested is not None, True)
 
 
 def test_secrets_are_no_options() -> None:
@@ -113,7 +203,7 @@ def test_a_name_that_is_no_text_is_printed_as_an_escape(run: Run, lake: Lake) ->
     lake.storage.put(f"{layout.stream_prefix('t', chr(0xD800))}x/singerlake.lock", b"{}")
     assert "\\ud800" in run("ls", lake.storage.url).stdout
     assert "\\ud800" in run("ls", lake.storage.url, "--json").stdout
-    assert "\\ud800: no data files" in run("rebuild", lake.storage.url).stdout
+    assert "\\ud800: no data files" in run("rebuild", "--yes", lake.storage.url).stdout
 
 
 @given(st.text(st.characters()))

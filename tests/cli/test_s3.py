@@ -45,7 +45,7 @@ def test_all_commands(run: Run, s3_lake: Lake, env: dict[str, str]) -> None:
     assert run("verify", url, env=env).exit_code == 0
     s3_lake.storage.delete(layout.manifest_key("t", "s"))
     assert run("verify", url, env=env).exit_code == 1
-    rebuilt = run("rebuild", url, env=env)
+    rebuilt = run("rebuild", "--yes", url, env=env)
     assert (rebuilt.exit_code, "t/s: was made anew, 3 files, 25 messages" in rebuilt.stdout) == (0, True)
     assert run("verify", url, env=env).exit_code == 0
     assert run("lock", "ls", url, env=env).stdout == "no locks\n"
@@ -111,7 +111,7 @@ def test_a_manifest_whose_reply_is_lost_is_written_once(
     key = layout.manifest_key("t", "s")
     s3_lake.storage.delete(key)
     s3.drop_reply("PUT", key_contains="manifest.json")
-    assert run("rebuild", s3_lake.storage.url, env=env).exit_code == 0
+    assert run("rebuild", "--yes", s3_lake.storage.url, env=env).exit_code == 0
     assert run("verify", s3_lake.storage.url, env=env).exit_code == 0
 
 
@@ -148,7 +148,7 @@ def test_every_engine_reaches_the_bucket(
     s3_lake.storage.delete(layout.manifest_key("t", "s"))
     journal = tmp_path / "journal"
     first = run("rebuild", url, *how, "--journal", journal, "--dry-run")
-    again = run("rebuild", url, *how, "--journal", journal)
+    again = run("rebuild", "--yes", url, *how, "--journal", journal)
     for rebuilt in (first, again):
         assert rebuilt.exit_code == 1
         assert "broken: raw/t/s/x/bad.singer.gz: not a gzip file; left out" in rebuilt.stdout

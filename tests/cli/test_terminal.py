@@ -17,7 +17,14 @@ from tests.cli.terminals import on_a_terminal, screen, terminal
 
 COMMAND = [sys.executable, "-c", "from singerlake.cli.main import main; main()"]
 COLOUR = "\x1b[3"
-WORKING = [("verify",), ("rebuild",), ("vacuum",), ("gc",), ("store", "trim"), ("store", "migrate", "--to", "log")]
+WORKING = [
+    ("verify",),
+    ("rebuild", "--yes"),
+    ("vacuum", "--yes"),
+    ("gc",),
+    ("store", "trim"),
+    ("store", "migrate", "--yes", "--to", "log"),
+]
 
 
 def beside_a_terminal(*arguments: object, **environment: str) -> tuple[str, str]:
@@ -91,7 +98,7 @@ def test_a_quiet_command_says_nothing_where_all_is_well(run: Run, root: Path, co
     assert json.loads(told.stdout)
 
 
-@pytest.mark.parametrize("command", [("verify",), ("vacuum",)], ids=" ".join)
+@pytest.mark.parametrize("command", [("verify",), ("vacuum", "--yes")], ids=" ".join)
 def test_a_quiet_command_says_what_is_wrong(run: Run, root: Path, command: tuple[str, ...]) -> None:
     lake = small_files(root)
     path_of(lake, 0).unlink()
@@ -104,7 +111,7 @@ def test_a_quiet_migration_says_what_could_not_be_moved(run: Run, root: Path) ->
     small_files(root)
     key = Lake.open(str(root)).stream("t", "s").prefix + "manifest.json"
     (root / key).write_text("{")
-    result = run("store", "migrate", root, "--to", "log", "--quiet")
+    result = run("store", "migrate", "--yes", root, "--to", "log", "--quiet")
     assert result.exit_code == 1
     assert "t/s: not moved" in result.stdout
 

@@ -156,7 +156,7 @@ INVOKED = {
     "put": ["--tap", "office", "--stream", "files", "meltano.yml"],
     "lock-break": ["--tap", "tap-rows", "--stream", "users"],
     "store-create": ["--help"],
-    "store-migrate": ["--to", "log"],
+    "store-migrate": ["--to", "log", "--yes"],
     "store-trim": ["--yes"],
     "tail": ["--tap", "tap-rows", "--stream", "users"],
 }

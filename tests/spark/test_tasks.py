@@ -58,7 +58,7 @@ def test_a_rebuild_comes_to_what_threads_come_to(spark: SparkSession, lake: Lake
     )
     assert spread.exit_code == threads.exit_code == 1
     assert without_lineage(spread.stdout) == without_lineage(threads.stdout)
-    CliRunner().invoke(main, ["rebuild", lake.storage.url, "--engine", "spark"], catch_exceptions=False)
+    CliRunner().invoke(main, ["rebuild", "--yes", lake.storage.url, "--engine", "spark"], catch_exceptions=False)
     assert lake.stream("t", "s").snapshot().next_offset == 25
     assert CliRunner().invoke(main, ["verify", lake.storage.url, "--ignore", "unlisted"]).exit_code == 0
 

@@ -30,7 +30,7 @@ def assert_that_rebuild_and_verify_agree(root: Path) -> None:
     assert before == catalogue.entry(manifest(root))
     verified = CliRunner().invoke(main, ["verify", str(root)])
     assert verified.output.startswith("sound: ")
-    assert CliRunner().invoke(main, ["rebuild", str(root), "--discard-manifest"]).exit_code == 0
+    assert CliRunner().invoke(main, ["rebuild", "--yes", str(root), "--discard-manifest"]).exit_code == 0
     assert cached(root) == before
 
 
@@ -89,6 +89,6 @@ def test_verify_tells_of_a_catalogue_that_is_behind_and_rebuild_corrects_it(tmp_
     told = CliRunner().invoke(main, ["verify", str(tmp_path)])
     assert told.exit_code == 1
     assert told.output.startswith(f"catalogue: raw/{TAP}/catalogue.json: has another schema of stream 'users'")
-    assert CliRunner().invoke(main, ["rebuild", str(tmp_path)]).exit_code == 0
+    assert CliRunner().invoke(main, ["rebuild", "--yes", str(tmp_path)]).exit_code == 0
     assert cached(tmp_path)["schema"] == WIDER
     assert CliRunner().invoke(main, ["verify", str(tmp_path)]).exit_code == 0

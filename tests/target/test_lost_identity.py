@@ -152,18 +152,18 @@ def test_looking_makes_no_id_and_rebuild_keeps_it(tmp_path: Path) -> None:
     for command in (["ls"], ["verify"], ["rebuild", "--dry-run"], ["store", "ls"], ["store", "identify"]):
         CliRunner().invoke(main, [*command, str(tmp_path)])
         assert not (tmp_path / "raw" / "singerlake.json").exists()
-    assert CliRunner().invoke(main, ["rebuild", str(tmp_path), "--discard-manifest"]).exit_code == 0
+    assert CliRunner().invoke(main, ["rebuild", "--yes", str(tmp_path), "--discard-manifest"]).exit_code == 0
     assert lake_id(tmp_path) == manifest(tmp_path).lake_id == own
     forget(tmp_path)
     (tmp_path / "raw" / TAP / "users" / "manifest.json").unlink()
-    assert CliRunner().invoke(main, ["rebuild", str(tmp_path)]).exit_code == 0
+    assert CliRunner().invoke(main, ["rebuild", "--yes", str(tmp_path)]).exit_code == 0
     assert lake_id(tmp_path) == manifest(tmp_path).lake_id == own
 
 
 def test_vacuumed_files_and_kept_schemas_name_the_lake(tmp_path: Path) -> None:
     ingest(tmp_path, [schema(), *records(1, 2)], max_file_records=1)
     own = lake_id(tmp_path)
-    assert CliRunner().invoke(main, ["vacuum", str(tmp_path)]).exit_code == 0
+    assert CliRunner().invoke(main, ["vacuum", "--yes", str(tmp_path)]).exit_code == 0
     stream = Lake.open(str(tmp_path)).stream(TAP, "users")
     said = stream.provenance(stream.snapshot().files[0])
     assert said is not None

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from singerlake.cli.exit_codes import FAILED, exit_code
+from singerlake.cli.help import ByTask
 from singerlake.errors import SingerlakeError
 from singerlake.interpreter.process import collector_paused
 
@@ -26,12 +27,24 @@ INTERRUPTED, TERMINATED = 130, 143
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
+_TASKS: Mapping[str, tuple[str, ...]] = {
+    "Look at a lake": ("ls", "status", "versions", "diff", "tail", "export", "docs"),
+    "Bring in and describe": ("put", "annotate", "commit-worker"),
+    "Make tables": ("project",),
+    "Check and repair": ("verify", "rebuild", "lock"),
+    "Save space and time": ("vacuum", "gc", "policy", "expire"),
+    "Remove": ("erase", "drop"),
+    "Set up": ("init", "store"),
+}
+"""What the commands are for, in the order in which help lists them."""
+
 _FOLDERS: Mapping[str, str] = {
     "ls": "reading",
     "versions": "reading",
     "tail": "reading",
     "diff": "reading",
     "status": "reading",
+    "init": "writing",
     "put": "writing",
     "annotate": "writing",
     "export": "reading",
@@ -49,16 +62,17 @@ _FOLDERS: Mapping[str, str] = {
     "store": "",
     "project": "",
 }
-"""The commands in the order in which help lists them, each with the folder of its module below ``commands``. Those with
-subcommands have a folder of their own."""
+"""The folder of each command's module below ``commands``. Those with subcommands have a folder of their own."""
 
 
-class _Commands(click.Group):
+class _Commands(ByTask):
     """Commands whose foreseen errors are one line on standard error, and an interruption, too. Each is imported when it
     is asked for: all of them take as long as a small lake to look at."""
 
+    tasks = _TASKS
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_FOLDERS)
+        return [name for names in _TASKS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _FOLDERS:
@@ -126,8 +140,8 @@ def _version() -> str:
 @click.version_option(_version(), prog_name="singerlake")
 @click.option("--debug", is_flag=True, help="Show where in the program an error came from.")
 def main(debug: bool) -> None:
-    """Look after a Singerlake. LAKE is a path, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix;
-    unset, it is $SINGERLAKE_LAKE_ROOT.
+    """Look after a Singerlake. LAKE is a path, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix. Left
+    out, it is $SINGERLAKE_LAKE_ROOT, or what a projections.yml here names.
 
     Every option of a command about storage can be set in the environment too, as SINGERLAKE_S3_ENDPOINT_URL and so on;
     secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings,

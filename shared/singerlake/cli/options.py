@@ -5,11 +5,15 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
 
+from singerlake.cli import completion
+from singerlake.cli.help import SettingOption
+from singerlake.cli.lakes import VARIABLE, find_lake
 from singerlake.cli.output import be_quiet, write_json
 from singerlake.errors import LakeError, SettingError
 from singerlake.format.metadata.retention import age_of
@@ -25,56 +29,77 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_lake(
-    command: Callable[..., Any], *, damaged: bool = False, stores: bool = False, words: Sequence[str] = ()
+    command: Callable[..., Any],
+    *,
+    damaged: bool = False,
+    absent: bool = False,
+    stores: bool = False,
+    names: Names | None = None,
 ) -> Callable[..., Any]:
-    """Give a command the argument LAKE and the settings of S3, and call it with the ``Lake`` they name, which is one.
-    ``damaged``: also where its root metadata cannot be read, which is then the command's to report. ``stores``: the
-    settings of manifest stores are options too; in the environment they are always looked for. ``words``: arguments
-    that come after LAKE, or alone where LAKE is left out.
+    """Give a command the argument LAKE and the settings of storage, and call it with the ``Lake`` that ``find_lake``
+    finds. ``damaged``: also where its root metadata cannot be read, which is then the command's to report. ``absent``:
+    also where there is none yet. ``stores``: the settings of manifest stores are options too; in the environment they
+    are always looked for. ``names``: arguments that come after LAKE, or alone where LAKE is left out.
 
     Secrets are taken from the environment alone: a command line can be read by every process of the machine.
     """
 
     @functools.wraps(command)
-    def opened(lake_root: Any, **arguments: Any) -> Any:
-        if words:
-            lake_root, named = _split(lake_root, words)
-            arguments |= named
-        # With gc's --batches neither of them goes, which gc says.
-        of_no_tap = arguments.get("stream") is not None and arguments.get("tap", "") is None
-        if of_no_tap and not arguments.get("batches"):
-            raise click.UsageError("--stream needs --tap")
-        if lake_root is None:
-            raise click.UsageError(f"no lake is named; give LAKE, or set ${variable('lake_root')}")
+    def opened(words: tuple[str, ...] | str | None, **arguments: Any) -> Any:
+        given = words if isinstance(words, tuple) else () if words is None else (words,)
+        meant = find_lake(given, takes_names=names is not None)
+        if names is not None:
+            arguments |= names.arguments(meant.names)
         config = settings_in(arguments)
-        lake = Lake.open(lake_root, storage_settings(config), store_settings(config))
+        lake = Lake.open(meant.root, storage_settings(config), store_settings(config))
         try:
-            lake.require()
+            if not absent:
+                lake.require()
         except LakeError:
             if not damaged:
                 raise
         return command(lake, **arguments)
 
     wrapped = with_settings(opened, stores=stores)
-    if words:
-        return click.argument("lake_root", metavar=" ".join(("[LAKE]", *words)).upper(), nargs=-1)(wrapped)
-    return click.argument("lake_root", metavar="LAKE", required=False, envvar=variable("lake_root"))(wrapped)
+    if names is not None:
+        return click.argument("words", metavar=f"[LAKE] {names.metavar}", nargs=-1)(wrapped)
+    return click.argument("words", metavar="[LAKE]", required=False)(wrapped)
 
 
-def _split(given: Sequence[str], words: Sequence[str]) -> tuple[str | None, dict[str, str]]:
-    """What was given as LAKE and ``words``, LAKE being the environment's where it was left out."""
-    if not len(words) <= len(given) <= len(words) + 1:
-        raise click.UsageError(f"give {' and '.join(words)}, behind LAKE where ${variable('lake_root')} is not set")
-    root = given[0] if len(given) > len(words) else os.environ.get(variable("lake_root"))
-    return root or None, dict(zip(words, given[-len(words) :], strict=True))
+@dataclass(frozen=True)
+class Names:
+    """What a command takes behind LAKE: one argument for each of ``singles``, of which ``optional`` may be left out; or
+    any number of ``many``."""
+
+    singles: tuple[str, ...] = ()
+    optional: bool = False
+    many: str = ""
+
+    @property
+    def metavar(self) -> str:
+        """As the usage shows them."""
+        if self.many:
+            return f"{self.many.upper()}..."
+        return " ".join(f"[{each}]" if self.optional else each for each in self.singles).upper()
+
+    def arguments(self, given: Sequence[str]) -> dict[str, Any]:
+        """The arguments by name. Raises ``UsageError`` where there are too few or too many."""
+        if self.many and given:
+            return {self.many: tuple(given)}
+        if not self.many and (len(given) == len(self.singles) or (self.optional and not given)):
+            return dict.fromkeys(self.singles) | dict(zip(self.singles, given, strict=False))
+        what = self.many.upper() if self.many else " and ".join(each.upper() for each in self.singles)
+        few = "no more than " if len(given) > len(self.singles) and not self.many else ""
+        raise click.UsageError(f"give {few}{what}, behind LAKE where ${VARIABLE} is not set")
 
 
-def with_settings(command: Callable[..., Any], *, stores: bool) -> Callable[..., Any]:
+def with_settings(command: Callable[..., Any], *, stores: bool = False) -> Callable[..., Any]:
     """Give a command the settings that are no secrets as options; ``settings_in`` takes them out of its arguments.
     ``stores``: those of manifest stores, too."""
     for name, kind in reversed((_SETTINGS if stores else STORAGE_SETTINGS).items()):
         if not kind.get("secret"):
-            command = _setting(name, kind)(command)
+            about = "Storage options" if name in STORAGE_SETTINGS else "Manifest store options"
+            command = _setting(name, kind, about)(command)
     return command
 
 
@@ -104,7 +129,7 @@ def variable(setting: str) -> str:
     return f"{PREFIX}_{setting.upper()}"
 
 
-def _setting(name: str, kind: dict[str, Any]) -> Callable[[Command], Command]:
+def _setting(name: str, kind: dict[str, Any], about: str) -> Callable[[Command], Command]:
     names = ["--" + name.replace("_", "-")]
     if name.startswith(("aws_", "s3_")):
         names.append("--" + name.partition("_")[2].replace("_", "-"))
@@ -113,11 +138,35 @@ def _setting(name: str, kind: dict[str, Any]) -> Callable[[Command], Command]:
         shape = {"is_flag": True, "default": None}
     elif "integer" in kind["type"]:
         shape = {"type": _integer(kind), "metavar": "N"}
-    return click.option(*names, name, envvar=variable(name), help=kind["description"], **shape)
+    return click.option(
+        *names, name, cls=SettingOption, about=about, envvar=variable(name), help=kind["description"], **shape
+    )
 
 
-tap_option = click.option("--tap", metavar="TAP", help="Only this tap.")
-stream_option = click.option("--stream", metavar="STREAM", help="Only this stream; needs --tap.")
+tap_option = click.option(
+    "--tap",
+    metavar="GLOB",
+    shell_complete=completion.taps,
+    help="Only this tap, or those that a pattern such as 'pg_*' matches.",
+)
+stream_option = click.option(
+    "--stream",
+    metavar="GLOB",
+    shell_complete=completion.streams,
+    help="Only streams of this name, or those that a pattern such as 'log_*' matches.",
+)
+one_tap_option = click.option(
+    "--tap",
+    metavar="GLOB",
+    shell_complete=completion.taps,
+    help="The tap. Not needed where the lake has one stream.",
+)
+one_stream_option = click.option(
+    "--stream",
+    metavar="GLOB",
+    shell_complete=completion.streams,
+    help="The stream. Not needed where the lake, or the tap, has one.",
+)
 quiet_option = click.option(
     "--quiet",
     "-q",
@@ -130,6 +179,27 @@ quiet_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=write_json, help="Write JSON to standard output, errors included."
 )
+
+
+def shows_first(flag: str, does: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a command show what it would do, and do it with ``flag``, or ``--yes``, which is the same for all: it is
+    called with ``dry_run``. ``does`` begins the help of the flag."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def chosen(*given: Any, act: bool, asked: bool, **arguments: Any) -> Any:
+            if act and asked:
+                raise click.UsageError(f"{flag} and --dry-run exclude each other")
+            return command(*given, dry_run=not act, **arguments)
+
+        shown = click.option("--dry-run", "asked", is_flag=True, help="Only show what would be done, as without it.")
+        names = dict.fromkeys((flag, "--yes"))
+        acting = click.option(*names, "act", is_flag=True, help=f"{does}; otherwise only show what would be done.")
+        return acting(shown(chosen))
+
+    return decorate
+
+
 undeclared_option = click.option(
     "--undeclared",
     is_flag=True,

@@ -113,29 +113,30 @@ def drop_streams(
     progress: Report | None,
 ) -> DropResult:
     """Drop a tap's streams, or one of them; with ``now`` delete their files at once."""
-    tables = lake.tables_from(tap)
+    pairs = lake.chosen(tap, stream)
+    tables = {name: lake.tables_from(name) for name in dict.fromkeys(name for name, _ in pairs)}
     done, findings, failed = list[StreamDrop](), list[Finding](), list[DropFailure]()
-    for _, name in lake.chosen(tap, stream):
-        reporting(progress, f"{tap}/{name}")
+    for each, name in pairs:
+        reporting(progress, f"{each}/{name}")
         emptied = False
         try:
-            with expected_errors(tap=tap, stream=name):
-                context = lake.stream(tap, name).context()
+            with expected_errors(tap=each, stream=name):
+                context = lake.stream(each, name).context()
                 dropped = drop_stream(context, dry_run=dry_run)
                 deleted, attached = NONE, NONE
                 if not dry_run:
                     emptied = True
-                    CatalogueFile(lake.storage, tap).remove(name)
+                    CatalogueFile(lake.storage, each).remove(name)
                 if now:
                     collected = delete_now(context)
                     findings += collected.findings
                     deleted, attached = collected.deleted, collected.deleted_attached
         except SingerlakeError as error:
-            failed.append(DropFailure(tap, name, emptied, error))
+            failed.append(DropFailure(each, name, emptied, error))
             continue
         done.append(
             StreamDrop(
-                tap=tap,
+                tap=each,
                 stream=name,
                 files=dropped.files,
                 records=dropped.records,
@@ -145,7 +146,7 @@ def drop_streams(
                 left=dropped.left,
                 deleted=deleted,
                 deleted_attached=attached,
-                tables=tables.get(name, ()),
+                tables=tables[each].get(name, ()),
                 needed=dropped.after is not None,
             )
         )
@@ -167,27 +168,29 @@ def drop_run(
     """Drop the messages of a run from a tap's streams, or from one of them. Raises ``UnknownNameError`` where no stream
     holds any."""
     done, failed = list[EraseResult](), list[DropFailure]()
-    begun = set[str]()
-    for _, name in lake.chosen(tap, stream):
-        bar = reporting(progress, f"{tap}/{name}")
+    begun = set[tuple[str, str]]()
+    for each, name in lake.chosen(tap, stream):
+        bar = reporting(progress, f"{each}/{name}")
         try:
-            with expected_errors(tap=tap, stream=name):
+            with expected_errors(tap=each, stream=name):
                 one = erase(
-                    lake.stream(tap, name).context(),
+                    lake.stream(each, name).context(),
                     OfRun(run),
                     now=now,
                     dry_run=dry_run,
                     tables_from=lake.tables_from,
                     progress=bar,
-                    committed=partial(begun.add, name),
+                    committed=partial(begun.add, (each, name)),
                 )
             done.append(one)
         except SingerlakeError as error:
             # What the run brought to the others goes even if this cannot be.
-            failed.append(DropFailure(tap, name, name in begun, error))
+            failed.append(DropFailure(each, name, (each, name) in begun, error))
     if not failed and not any(one.messages or one.left or one.findings for one in done):
         raise UnknownNameError(
-            f"no file holds a message of run {run!r}", hint="'singerlake status --json' shows the ids of runs", tap=tap
+            f"no file holds a message of run {run!r}",
+            hint="'singerlake status --json' shows the ids of runs",
+            tap=tap,
         )
     return DropRunResult(lake=lake.storage.url, dry_run=dry_run, run=run, streams=tuple(done), failed=tuple(failed))
 

@@ -105,7 +105,7 @@ def migrate_lake(
 
     move(lake.chosen(tap, stream))
     root = False
-    if tap is None and not any(isinstance(outcome, Failure) for outcome in outcomes.values()):
+    if tap is None and stream is None and not any(isinstance(outcome, Failure) for outcome in outcomes.values()):
         root = use_manifest_store(lake.storage, to, lake_id=lake_id, dry_run=dry_run)
         if root:
             moved(NewStreams(to))

@@ -59,10 +59,9 @@ def set_policy(
     retention = rule_of(older_than, keep_versions)
     if retention is None:
         raise SettingError("neither an age nor a number of versions is given", hint="give one of them or both")
-    if stream is not None:
-        lake.chosen(tap, stream)
-    else:
-        lake.existing_streams(tap)
+    lake.existing_streams(tap)
+    if stream is not None and lake.chosen(tap, stream) != [(tap, stream)]:
+        raise SettingError("a policy is for one stream or for all others", hint="name the stream", stream=stream)
     return _set(lake, tap, stream, retention)
 
 
@@ -94,13 +93,16 @@ def retentions(metadata: root.RootMetadata | None, tap: str) -> Mapping[str, Rul
     return notes.rules if notes is not None else {}
 
 
-def odd_rules(metadata: root.RootMetadata | None, taps: Iterable[str], stream: str | None = None) -> list[Finding]:
-    """The rules of taps, or those for one stream, by which nothing expires although somebody wrote them: a problem
-    where a rule is of another type, a note where it keeps less than one version."""
-    found = []
+def odd_rules(
+    metadata: root.RootMetadata | None, taps: Iterable[str], pairs: Iterable[tuple[str, str]] | None = None
+) -> list[Finding]:
+    """The rules of taps, or those for the streams of ``pairs``, by which nothing expires although somebody wrote them:
+    a problem where a rule is of another type, a note where it keeps less than one version."""
+    found, named = [], None if pairs is None else list(pairs)
     for tap in taps:
         rules = retentions(metadata, tap)
-        meant = rules if stream is None else {stream, ALL_OTHERS} if stream not in rules else {stream}
+        streams = rules if named is None else [stream for name, stream in named if name == tap]
+        meant = {stream if stream in rules else ALL_OTHERS for stream in streams}
         found += [odd for name, rule in rules.items() if name in meant and (odd := _odd(tap, name, rule))]
     return found
 

@@ -114,7 +114,7 @@ def verify_lake(
         pairs = lake.chosen(tap, stream)
         if erased is not None and not undeclared:
             _check(erased, lake, pairs)
-        findings = list(verify_metadata(storage, tap))
+        findings = list(verify_metadata(storage, None if tap is None else {name for name, _ in pairs}))
         by_tap: dict[str, dict[str, Verified]] = {name: {} for name, _ in pairs}
         for name, each in pairs:
             bar, state = reporting(progress, f"{name}/{each}"), lake.stream(name, each).state
@@ -126,7 +126,7 @@ def verify_lake(
                 findings += find_traces(storage, name, each, erased, reads, state)
             by_tap[name][each] = replace(checked, findings=())
         metadata, missing = _root(lake)
-        findings += odd_rules(metadata, by_tap, stream)
+        findings += odd_rules(metadata, by_tap, None if stream is None else pairs)
         for name, streams in by_tap.items():
             findings += verify_catalogue(storage, name, streams)
             findings += verify_identity(metadata, name, streams)
@@ -453,9 +453,9 @@ def _still(
         yield Finding("unlisted", entry.key, said)
 
 
-def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, ...]:
+def verify_metadata(storage: Storage, taps: Collection[str] | None = None) -> tuple[Finding, ...]:
     """Root metadata, catalogues and decisions about atomic runs are what their keys promise; names are ones that this
-    package gives. Checks all taps, or one. Raises what storage raises."""
+    package gives. Checks these taps, or all. Raises what storage raises."""
     findings: list[Finding] = []
     key = layout.root_metadata_key()
     stored = storage.get(key)
@@ -466,7 +466,7 @@ def verify_metadata(storage: Storage, tap: str | None = None) -> tuple[Finding, 
     findings += _names(f"{layout.RAW}/", top)
     for folder in top:
         name = layout.from_segment(folder.rstrip("/"))
-        if name is None or tap not in (None, name):
+        if name is None or (taps is not None and name not in taps):
             continue
         prefix = layout.tap_prefix(name)
         folders = storage.list_folder(prefix).folders

@@ -50,13 +50,13 @@ def test_they_are_made_kept_up_collected_and_dropped(given: dict[str, Any]) -> N
     # Readers need no database: not in the environment, and not in the settings.
     reader = Lake.open(root, storage_settings(given))
     assert reader.table("users").to_arrow(columns=["id"]).read_all().to_pydict() == {"id": [1, 2, 3]}
-    command("project", "gc", root, "--all", "--delete", "--grace", "0s")
-    command("project", "gc", root, "--all", "--delete", "--grace", "0s")
+    command("project", "gc", root, "--delete", "--grace", "0s")
+    command("project", "gc", root, "--delete", "--grace", "0s")
     assert reader.table("users").to_arrow(columns=["id"]).read_all().num_rows == 3
-    said = json.loads(command("project", "gc", root, "--all", "--grace", "0s", "--json"))
+    said = json.loads(command("project", "gc", root, "--grace", "0s", "--json"))
     assert said["tables"][0]["keys"] == []
 
-    command("project", "drop", root, "users", "--all", "--delete")
+    command("project", "drop", root, "users", "--delete")
     assert list(reader.storage.list("published/")) == []
     assert "3 rows" in command("project", "run", root, "--all")
 
@@ -67,5 +67,5 @@ def test_without_a_database_they_are_refused_with_what_to_do(given: dict[str, An
     done = CliRunner().invoke(main, ["project", "run", root, "--all"])
     assert done.exit_code != 0
     assert "singerlake store migrate" in done.output
-    command("store", "migrate", root, "--to", given["manifest_store"])
+    command("store", "migrate", "--yes", root, "--to", given["manifest_store"])
     assert "1 row" in command("project", "run", root, "--all")

@@ -34,19 +34,19 @@ def test_a_broken_state_is_mended_by_a_full_refresh_or_a_drop(run: Run, shop: La
     state.write_bytes(body)
     failed = run("project", "run", root, "users", "--all")
     assert (failed.exit_code, "--full-refresh" in failed.stdout) == (1, True), failed.output
-    assert run("project", "gc", root, "users", "--all", "--delete", "--grace", "0s").exit_code == 1
-    verified = run("project", "verify", root, "--all")
+    assert run("project", "gc", root, "users", "--delete", "--grace", "0s").exit_code == 1
+    verified = run("project", "verify", root)
     assert (verified.exit_code, "sound" in verified.output) == (1, False)
     assert "1 table not checked: 1 table, 1 file, 5 rows" in verified.output
     plan = run("project", "plan", root, "users", "--all", "--full-refresh")
     assert plan.stdout.startswith("users: made anew, since its state cannot be read: 10 messages"), plan.output
-    dropped = run("project", "drop", root, "users", "--all")
+    dropped = run("project", "drop", root, "users")
     assert dropped.stdout.startswith("users: would be dropped: its state cannot be read, 1 file ("), dropped.output
     assert state.read_bytes() == body
     assert run("project", "run", root, "users", "--all", "--full-refresh").exit_code == 0
     assert people(shop) == 4
     state.write_bytes(body)
-    assert run("project", "drop", root, "users", "--all", "--delete").exit_code == 0
+    assert run("project", "drop", root, "users", "--delete").exit_code == 0
     assert shop.tables() == ["events"]
 
 
@@ -66,7 +66,7 @@ def test_a_lost_state_is_made_again_from_raw_and_the_old_files_go(run: Run, shop
     (folder / "_table.json").unlink()
     (old,) = folder.rglob("*.parquet")
     assert run("project", "ls", root, "users", "--all").exit_code == 0
-    dropped = run("project", "drop", root, "users", "--all", "--delete")
+    dropped = run("project", "drop", root, "users", "--delete")
     assert (dropped.exit_code, "'singerlake project run' makes it again" in dropped.stdout) == (2, True)
     made = run("project", "run", root, "users", "--all")
     assert made.stdout.startswith("users: 10 records read: 4 new; 4 rows in 1 file"), made.output

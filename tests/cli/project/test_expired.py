@@ -31,7 +31,7 @@ def test_from_the_first_run_to_one_that_is_refused_and_made_anew(run: Run, root:
     assert "10 messages of t.s" in run("project", "plan", root, "--all").stdout
     assert run("project", "run", root, "--all").exit_code == 0
     assert behind(run, root) == 0
-    assert run("project", "verify", root, "--all", "--deep").stdout.startswith("sound: 1 table")
+    assert run("project", "verify", root, "--deep").stdout.startswith("sound: 1 table")
     stream(root, *range(20, 40))
     run("expire", root, *EXPIRE, "--before-offset", 30)
     assert behind(run, root) == 10
@@ -49,11 +49,11 @@ def test_rows_of_expired_messages_are_not_compared_and_that_is_said(run: Run, ro
     stream(root, *range(20))
     run("project", "run", root, "--all")
     run("expire", root, *EXPIRE, "--before-offset", 10)
-    result = run("project", "verify", root, "--all", "--deep")
+    result = run("project", "verify", root, "--deep")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == (
         "s: rows not compared, since messages that they were made of have expired: files checked"
     )
-    told = json.loads(run("project", "verify", root, "--all", "--deep", "--json").stdout)
+    told = json.loads(run("project", "verify", root, "--deep", "--json").stdout)
     assert (told["not_compared"], told["findings"], told["failed"]) == (["s"], [], [])
-    assert run("project", "verify", root, "--all").stdout.startswith("sound: 1 table")
+    assert run("project", "verify", root).stdout.startswith("sound: 1 table")

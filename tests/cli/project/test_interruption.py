@@ -45,8 +45,8 @@ def test_an_interrupted_run_is_run_again(
     assert run("project", "run", root, "--all").exit_code == 0
     for name in ("a", "b", "c"):
         assert sorted(streams.table(name).to_arrow(columns=["id"]).read_all().column("id").to_pylist()) == [*range(6)]
-    assert run("project", "gc", root, "--all", "--delete", "--grace", "0s").exit_code == 0
-    assert run("project", "verify", root, "--all", "--deep").exit_code == 0
+    assert run("project", "gc", root, "--delete", "--grace", "0s").exit_code == 0
+    assert run("project", "verify", root, "--deep").exit_code == 0
     left = [path for path in (root / "published").rglob("*") if path.is_file() and path.name != "_table.json"]
     assert len(left) == 3
 

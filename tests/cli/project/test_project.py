@@ -163,7 +163,7 @@ def test_the_file_is_looked_for_here_and_beside_meltano_yml(
     (folder / "a/b").mkdir(parents=True)
     monkeypatch.chdir(folder / "a/b")
     refused = run("project", "plan")
-    assert (refused.exit_code, "give --file FILE, or LAKE --all" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "no lake is named; give LAKE" in refused.stderr) == (2, True)
     assert run("project", "plan", "--file", "../../projections.yml").exit_code == 0
     assert run("project", "plan", env={"MELTANO_PROJECT_ROOT": str(folder)}).exit_code == 0
     (folder / "meltano.yml").write_text("{}")
@@ -173,10 +173,7 @@ def test_the_file_is_looked_for_here_and_beside_meltano_yml(
 def test_the_lake_may_come_from_the_environment(run: Run, shop: Lake, folder: Path, root: Path) -> None:
     declare(folder, "  people: {from: t.users}\n", lake_root=None)
     refused = run("project", "plan")
-    assert (refused.exit_code, "write lake_root into the file, or set $SINGERLAKE_LAKE_ROOT" in refused.stderr) == (
-        2,
-        True,
-    )
+    assert (refused.exit_code, "set $SINGERLAKE_LAKE_ROOT, or write lake_root into" in refused.stderr) == (2, True)
     environment = {"SINGERLAKE_LAKE_ROOT": str(root)}
     assert run("project", "plan", env=environment).exit_code == 0
     assert "users" in run("project", "plan", "--all", env=environment).stdout

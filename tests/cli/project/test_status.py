@@ -88,7 +88,7 @@ def test_as_json(run: Run, shop: Lake) -> None:
 
 def test_all_messages_are_new_to_a_table_whose_stream_was_rebuilt(run: Run, shop: Lake) -> None:
     shop.storage.delete(layout.manifest_key("u", "events"))
-    assert run("rebuild", shop.storage.url, "--tap", "u").exit_code == 0
+    assert run("rebuild", "--yes", shop.storage.url, "--tap", "u").exit_code == 0
     (events, _) = json.loads(run("status", shop.storage.url, "--json").stdout)["tables"]
     assert (events["offset"], events["behind"]) == (5, 5)
 

@@ -39,7 +39,7 @@ def test_an_exception_that_nothing_expects_is_told_of_its_table_and_ends_no_othe
         return real(*given, **more)
 
     monkeypatch.setattr(module, broken, failing)
-    result = run("project", command, root, "--all", "--json", *(["events", "users"] if command == "drop" else []))
+    result = run("project", command, root, "--json", *(["events", "users"] if command == "drop" else []))
     assert result.exit_code == 1
     assert "4711" not in result.output
     report = json.loads(result.stdout)

@@ -44,7 +44,7 @@ def test_every_command_works(cloud: Cloud, tmp_path: Path) -> None:
     says("sound: 1 stream, 4 files, 8 messages", "verify")
     says("no locks", "lock ls")
     says("lockfile", "store ls")
-    says("joined 4 files", "vacuum")
+    says("joined 4 files", "vacuum", "--yes")
     says("1 record would be erased in 1 of 1 file", "erase", *ONE, "--where", "id = 3")
     says("1 record erased in 1 of 1 file", "erase", *ONE, "--where", "id = 3", "--delete", "--now")
     says("sound", "verify", "--erased", "id = 3")
@@ -63,7 +63,7 @@ def test_every_command_works(cloud: Cloud, tmp_path: Path) -> None:
     says("1 message dropped in 1 of 2 files", "drop", "--tap", "t", "--run", run, "--delete", "--now")
     says("t/users.", "store trim", "--yes")
     says("1 record read", "project run", "--all")
-    says("unchanged", "rebuild")
+    says("unchanged", "rebuild", "--yes")
     site = tmp_path / "site"
     commands.run("singerlake", "docs", "build", "-o", str(site))
     assert any("users." in page.read_text() for page in site.rglob("*.html"))

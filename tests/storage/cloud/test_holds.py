@@ -91,7 +91,7 @@ def with_garbage(cloud: Cloud, store: str, folder: Path) -> tuple[Commands, list
     """A lake with three files that were replaced by one, as a first collection has noted, and their keys."""
     commands = captured(cloud, store, folder)
     old = data_files(commands)
-    commands.run("singerlake", "vacuum")
+    commands.run("singerlake", "vacuum", "--yes")
     commands.run(*GC)
     assert len(old) == 3
     assert set(old) < set(data_files(commands))
@@ -170,7 +170,7 @@ def test_where_all_is_held_nothing_is_joined_before_it_is_released(
     old, before = data_files(commands), manifest(commands)
     held.hold_all()
     try:
-        code, said, log = commands.outcome("singerlake", "vacuum")
+        code, said, log = commands.outcome("singerlake", "vacuum", "--yes")
         assert (code, said) == (2, "")
         assert log.startswith(f"error: {held.says[1]}; {held.does[1]}")
         assert re.search(r"\(key='[^']+'", log)
@@ -179,5 +179,5 @@ def test_where_all_is_held_nothing_is_joined_before_it_is_released(
         check(commands, 3)
     finally:
         held.release()
-    commands.run("singerlake", "vacuum")
+    commands.run("singerlake", "vacuum", "--yes")
     check(commands, 1)

@@ -23,7 +23,7 @@ def test_what_was_captured_is_replayed(clouds: dict[str, Cloud], tmp_path: Path,
     commands = Commands(cloud, store, tmp_path)
     assert json.loads(commands.capture([record(0)])) == STATE["value"]
     commands.capture([record(1)])
-    commands.run("singerlake", "vacuum")
+    commands.run("singerlake", "vacuum", "--yes")
     assert commands.run("singerlake", "verify").startswith("sound: 1 stream, 1 file, 2 messages")
     assert commands.replayed() == [record(0), record(1)]
     names = [name for name in cloud.names() if name.startswith(f"{tmp_path.name}/raw/t/")]
@@ -40,8 +40,8 @@ def test_the_manifest_is_made_again_and_what_was_replaced_goes(
     for number in range(3):
         commands.capture([record(number)])
     commands.storage.delete("raw/t/users./manifest.json")
-    assert "3 messages" in commands.run("singerlake", "rebuild")
-    commands.run("singerlake", "vacuum")
+    assert "3 messages" in commands.run("singerlake", "rebuild", "--yes")
+    commands.run("singerlake", "vacuum", "--yes")
     for _ in range(2):
         commands.run("singerlake", "gc", "--delete", "--grace", "0s")
     left = [entry.key for entry in commands.storage.list("raw/t/users./") if entry.key.endswith(".singer.gz")]

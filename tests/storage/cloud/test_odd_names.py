@@ -108,7 +108,7 @@ def test_every_stream_comes_back(clouds: dict[str, Cloud], tmp_path: Path, schem
     for each in list(commands.storage.list("")):
         if each.key.endswith(("/manifest.json", "/catalogue.json")):
             commands.storage.delete(each.key)
-    commands.run("singerlake", "rebuild")
+    commands.run("singerlake", "rebuild", "--yes")
     assert verified(commands).startswith(sound)
     assert listed(commands) == {(tap, each) for each in STREAMS}
     assert replayed(commands, tap) == records

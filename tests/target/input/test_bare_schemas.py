@@ -88,7 +88,7 @@ def test_what_is_lost_is_made_again_from_the_kept_schema(tmp_path: Path, kind: s
     told = CliRunner().invoke(main, ["verify", str(root)])
     assert (told.exit_code, told.output.split(":")[0]) == (1, "manifest")
     assert manifest(root).schemas == before.schemas
-    again = CliRunner().invoke(main, ["rebuild", str(root)])
+    again = CliRunner().invoke(main, ["rebuild", "--yes", str(root)])
     assert again.exit_code == 0, again.output
     assert f"{TAP}/users: was made anew, 0 files, 0 messages, 1 version" in again.output
     assert manifest(root).schemas == before.schemas
@@ -107,7 +107,7 @@ def test_on_s3_it_is_known_and_made_again(s3: S3Server, monkeypatch: pytest.Monk
     for key in [entry.key for entry in storage.list("raw/") if not entry.key.endswith("/schema.json")]:
         storage.delete(key)
     assert replay(root, tap_id=TAP).messages == emitted
-    again = CliRunner().invoke(main, ["rebuild", root])
+    again = CliRunner().invoke(main, ["rebuild", "--yes", root])
     assert (again.exit_code, f"{TAP}/users: was made anew, 0 files" in again.output) == (0, True)
     assert replay(root, tap_id=TAP).messages == emitted
     ingest(root, [schema(), record(1), state({"at": 2})])
@@ -152,7 +152,7 @@ def test_names_from_a_tap_stay_in_their_folders(tmp_path: Path) -> None:
     assert Lake.open(str(root)).streams(TAP) == sorted(names)
     assert all(path.is_relative_to(root / "raw" / TAP) for path in tmp_path.rglob("schema.json"))
     forget(root)
-    assert CliRunner().invoke(main, ["rebuild", str(root)]).exit_code == 0
+    assert CliRunner().invoke(main, ["rebuild", "--yes", str(root)]).exit_code == 0
     assert {entry["stream"] for entry in discover(root, tap_id=TAP)["streams"]} == set(names)
 
 
@@ -166,7 +166,7 @@ def test_every_command_that_looks_shows_the_stream(tmp_path: Path) -> None:
     assert (listed.exit_code, "v1" in listed.output) == (0, True)
     assert "users" in invoke(main, ["status", str(root)]).output
     assert invoke(main, ["gc", str(root), "--delete", "--grace", "0s", "--orphans"]).exit_code == 0
-    assert invoke(main, ["vacuum", str(root)]).exit_code == 0
+    assert invoke(main, ["vacuum", "--yes", str(root)]).exit_code == 0
     assert list(root.rglob("schema.json"))
     assert invoke(main, ["docs", "build", str(root), "-o", str(tmp_path / "site")]).exit_code == 0
     assert any("users" in page.read_text() for page in (tmp_path / "site").rglob("*.html"))
@@ -181,7 +181,7 @@ def test_a_stream_moves_with_its_schema(tmp_path: Path, kind: str, store_config:
     ingest(root, [schema()], manifest_store=first)
     settings = store_config(kind)
     env = {f"SINGERLAKE_{name.upper()}": value for name, value in settings.items()}
-    moved = CliRunner().invoke(main, ["store", "migrate", str(root), "--to", kind], env=env)
+    moved = CliRunner().invoke(main, ["store", "migrate", "--yes", str(root), "--to", kind], env=env)
     assert moved.exit_code == 0, moved.output
     found = manifest(root)
     assert (found.store, list(found.versions.values())) == (kind, ["v1"])

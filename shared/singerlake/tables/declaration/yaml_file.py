@@ -11,6 +11,7 @@ from typing import Any
 
 from singerlake.conditions import Condition, Read, condition_of, content_of, named_condition_of
 from singerlake.errors import NameTooLongError, SettingError
+from singerlake.settings import TABLES_FILE
 from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.tables.declaration.model import (
     Action,
@@ -245,7 +246,6 @@ def _written_at(value: Value, said: Mapping[str, Value]) -> dict[str, tuple[str,
     return written_at
 
 
-NAME = "projections.yml"
 _KEYS = ("lake_root", "tables")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
@@ -269,7 +269,7 @@ def read_file(path: Path, environment: Mapping[str, str] | None) -> TableFile:
         raise SettingError("the file of tables is not there", hint="give --file", file=str(path)) from None
     except IsADirectoryError:
         raise SettingError(
-            "the file of tables is a folder", hint=f"give --file FOLDER/{NAME}", file=str(path)
+            "the file of tables is a folder", hint=f"give --file FOLDER/{TABLES_FILE}", file=str(path)
         ) from None
     except OSError as error:
         reason = (error.strerror or "").lower()

@@ -106,7 +106,9 @@ def status_of(lake: LakeContext, tap: str | None, stream: str | None, *, runs: i
     streams, states = stream_statuses(lake, lake.chosen(tap, stream), runs)
     found = in_parallel(lambda name: _table_status(lake, name, states, runs), tables(lake.storage), threads=THREADS)
     # Of a table that cannot be read nobody knows the stream.
-    meant = (each for each in found if tap is None or each.trouble or (each.tap, each.stream) in states)
+    meant = (
+        each for each in found if (tap is None and stream is None) or each.trouble or (each.tap, each.stream) in states
+    )
     return StatusResult(lake.storage.url, streams, tuple(meant))
 
 

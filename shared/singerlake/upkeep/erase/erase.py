@@ -125,7 +125,7 @@ def erase(
     done = erase_messages(
         context,
         meant,
-        who=_who(),
+        who=who_erases(),
         dry_run=dry_run,
         undeclared=undeclared,
         engine=engine,
@@ -163,7 +163,7 @@ def erase(
     )
 
 
-def _who() -> str:
+def who_erases() -> str:
     """Who erases, as the new files say it for as long as they are there."""
     try:
         user = getpass.getuser()

@@ -125,7 +125,7 @@ def collect_lake(
         keep_copy(lake.storage)
     findings = list(root_findings(lake.storage))
     chosen = lake.chosen(tap, stream)
-    findings += odd_rules(metadata, dict.fromkeys(name for name, _ in chosen), stream)
+    findings += odd_rules(metadata, dict.fromkeys(name for name, _ in chosen), None if stream is None else chosen)
     done, failed = list[StreamGc](), list[Failure]()
     for name, each in chosen:
         bar = reporting(progress, f"{name}/{each}")

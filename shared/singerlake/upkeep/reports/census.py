@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -66,11 +66,11 @@ class ContentsResult:
         return tuple(stream for tap in self.taps for stream in tap.streams)
 
 
-def contents_of(lake: LakeContext, taps: Sequence[str], tap: str | None) -> ContentsResult:
-    """What ``taps`` hold, which are those that ``tap`` means."""
-    found = in_parallel(
-        lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), lake.chosen(tap, None), threads=THREADS
-    )
+def contents_of(lake: LakeContext, tap: str | None, stream: str | None) -> ContentsResult:
+    """What the streams hold that the names mean."""
+    pairs = lake.chosen(tap, stream)
+    taps = lake.chosen_taps(tap) if stream is None else list(dict.fromkeys(name for name, _ in pairs))
+    found = in_parallel(lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), pairs, threads=THREADS)
     # A stream that was dropped keeps its manifest, and one that is just being born has nothing yet.
     streams = [each for each in found if each.trouble or each.versions]
     return ContentsResult(

@@ -87,11 +87,11 @@ class ExportResult:
 _COUNTED = {each.name for each in fields(Census)} - {"tap", "stream", "versions", "trouble"}
 
 
-def export_of(lake: LakeContext, tap: str | None, *, runs: int) -> ExportResult:
-    """What is known of a tap, or of all. ``runs``: how many of each stream."""
+def export_of(lake: LakeContext, tap: str | None, stream: str | None, *, runs: int) -> ExportResult:
+    """What is known of the streams that the names mean. ``runs``: how many of each stream."""
     metadata = lake.root_metadata()
-    taps = lake.chosen_taps(tap)
-    pairs = [pair for name in taps for pair in lake.chosen(name, None)]
+    pairs = lake.chosen(tap, stream)
+    taps = lake.chosen_taps(tap) if stream is None else list(dict.fromkeys(name for name, _ in pairs))
     states = dict(in_parallel(lambda pair: (pair, _state(lake, *pair)), pairs, threads=THREADS))
     signs = last_signs(state for state in states.values() if isinstance(state, Manifest))
     now = lake.clock.now()

@@ -108,7 +108,7 @@ def test_a_writer_with_a_lock_is_seen_before_its_first_commit(run: Run, lake: La
 
 
 def test_runs_in_the_tail_of_a_log_are_seen(run: Run, lake: Lake) -> None:
-    assert run("store", "migrate", lake.storage.url, "--to", "log").exit_code == 0
+    assert run("store", "migrate", "--yes", lake.storage.url, "--to", "log").exit_code == 0
     record(lake, "tail", "finished")
     published = lake.storage.get(layout.manifest_key("t", "flights"))
     assert published is not None

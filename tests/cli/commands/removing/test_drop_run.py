@@ -49,7 +49,7 @@ def test_what_a_run_brought_goes_from_every_stream(run: Run, root: Path, joined:
     bad = capture(root, 10, "a", "b", activate=True)
     capture(root, 20, "a")
     if joined:
-        assert run("vacuum", root).exit_code == 0
+        assert run("vacuum", "--yes", root).exit_code == 0
     before = everything(root)
     shown = run("drop", root, "--tap", "t", "--run", bad)
     assert shown.exit_code == 0

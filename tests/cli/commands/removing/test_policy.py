@@ -31,7 +31,7 @@ def test_a_lake_of_before_that_lost_its_policies_is_found(
     (root / ROOT).unlink()
     told = run("verify", root)
     assert (told.exit_code, "what it said of tap 't' is gone" in told.stdout) == (1, True)
-    told = run("rebuild", root)
+    told = run("rebuild", "--yes", root)
     assert (told.exit_code, "the policies and notes that it had are gone" in caplog.text) == (0, True)
     assert run("verify", root).exit_code == 0
 
@@ -46,7 +46,7 @@ def test_notes_and_policies_keep_each_other_and_what_is_not_known(run: Run, lake
     run("policy", "set", root, "--tap", "t", "--stream", "a/b", "--keep-versions", 1)
     build_stream(lake, "t", "flights", SCHEMA, [{"n": 1}])
     build_stream(lake, "new", "s", SCHEMA, [{"n": 1}])
-    assert run("rebuild", root, "--discard-manifest").exit_code == 0
+    assert run("rebuild", "--yes", root, "--discard-manifest").exit_code == 0
     after = json.loads((root / ROOT).read_bytes())
     assert after["later"] == [1.5]
     assert after["taps"]["t"] == {

@@ -102,13 +102,13 @@ class TestDatabases:
         env = request.getfixturevalue(f"{'dynamo' if kind == 'dynamodb' else kind}_env")
         before = lake.stream("t", "flights").snapshot()
         assert run("store", "create", "--kind", kind, env=env).exit_code == 0
-        assert run("store", "migrate", lake.storage.url, "--to", kind, env=env).exit_code == 0
+        assert run("store", "migrate", "--yes", lake.storage.url, "--to", kind, env=env).exit_code == 0
         assert rows(run("store", "ls", lake.storage.url, env=env).stdout)["flights"][:3] == [kind, "6", "6"]
-        assert run("rebuild", lake.storage.url, env=env).exit_code == 0
+        assert run("rebuild", "--yes", lake.storage.url, env=env).exit_code == 0
         assert run("verify", lake.storage.url).exit_code == 0
         assert "t/flights" not in run("store", "trim", lake.storage.url, "--tap", "u", env=env).stdout
         assert lake.stream("t", "flights").snapshot().files == before.files
-        assert run("store", "migrate", lake.storage.url, "--to", "lockfile", env=env).exit_code == 0
+        assert run("store", "migrate", "--yes", lake.storage.url, "--to", "lockfile", env=env).exit_code == 0
         after = lake.stream("t", "flights").snapshot()
         assert (after.store, after.lineage, after.files) == ("lockfile", before.lineage, before.files)
         assert rows(run("store", "ls", lake.storage.url).stdout)["flights"] == ["lockfile", "9", "9", "0"]

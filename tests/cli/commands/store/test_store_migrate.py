@@ -27,7 +27,7 @@ class TestMigrate:
             return original(*arguments, **more)  # type: ignore[arg-type]
 
         monkeypatch.setattr(migrating, "use_manifest_store", born_before)
-        result = run("store", "migrate", lake.storage.url, "--to", "log")
+        result = run("store", "migrate", "--yes", lake.storage.url, "--to", "log")
         assert (
             result.stdout.splitlines()[-1]
             == "t/newborn: moved from lockfile to log at transaction 3, 1 file, 1 message"
@@ -41,5 +41,5 @@ class TestMigrate:
             raise StorageUnavailableError("no answer", hint="try again")
 
         monkeypatch.setattr(migrating, "migrate_stream", fail)
-        result = run("store", "migrate", lake.storage.url, "--to", "log")
+        result = run("store", "migrate", "--yes", lake.storage.url, "--to", "log")
         assert (result.exit_code, result.stdout.count("not moved: no answer; try again")) == (1, 3)

@@ -15,7 +15,7 @@ NOW = "--grace", "0s"
 def joined(run: Run, root: Path, stream: str = "s", tap: str = "t") -> Lake:
     """A stream whose six small files were joined into one."""
     lake = small_files(root, stream, tap=tap)
-    assert run("vacuum", root, "--tap", tap, "--stream", stream).exit_code == 0
+    assert run("vacuum", "--yes", root, "--tap", tap, "--stream", stream).exit_code == 0
     return lake
 
 
@@ -27,7 +27,7 @@ def test_a_stream_whose_metadata_was_put_back_keeps_what_came_since(run: Run, ro
     lake = small_files(root)
     manifest = root / layout.manifest_key("t", "s")
     before = manifest.read_bytes()
-    run("vacuum", root)
+    run("vacuum", "--yes", root)
     for _ in range(3):
         run("gc", root, *NOW, "--delete")
     (joined,) = data_files(root)
@@ -37,7 +37,7 @@ def test_a_stream_whose_metadata_was_put_back_keeps_what_came_since(run: Run, ro
     assert result.stdout.count("missing: ") == 6
     assert "'singerlake rebuild --discard-manifest' makes it again from" in result.stdout
     assert joined.exists()
-    assert run("rebuild", root, "--discard-manifest").exit_code == 0
+    assert run("rebuild", "--yes", root, "--discard-manifest").exit_code == 0
     assert lake.stream("t", "s").snapshot().next_offset == 30
     assert run("verify", root).exit_code == 0
 

@@ -26,26 +26,33 @@ def is_released(lake: Lake) -> bool:
 
 
 @pytest.mark.usefixtures("held")
-def test_breaking_shows_whose_it_is_and_asks(run: Run, lake: Lake) -> None:
-    result = run("lock", "break", lake.storage.url, KEY, input="n\n")
-    assert result.exit_code == 1
-    assert f"{KEY}: writer ada@host since " in result.stdout
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_breaking_shows_whose_it_is_and_breaks_when_asked(run: Run, lake: Lake, words: tuple[str, ...]) -> None:
+    result = run("lock", "break", lake.storage.url, KEY, *words)
+    assert result.exit_code == 0
+    assert f"{KEY}: would be broken: writer ada@host since " in result.stdout
     assert not is_released(lake)
-    result = run("lock", "break", lake.storage.url, KEY, input="y\n")
+    result = run("lock", "break", lake.storage.url, KEY, "--yes")
     assert (result.exit_code, f"{KEY}: broken" in result.stdout) == (0, True)
     assert is_released(lake)
 
 
 @pytest.mark.usefixtures("held")
-def test_without_an_answer_nothing_is_broken(run: Run, lake: Lake) -> None:
-    assert run("lock", "break", lake.storage.url, KEY, input="").exit_code == 1
-    assert not is_released(lake)
+def test_the_key_alone_is_enough_where_the_lake_is_named_elsewhere(run: Run, lake: Lake) -> None:
+    assert run("lock", "break", KEY, "--yes", env={"SINGERLAKE_LAKE_ROOT": lake.storage.url}).exit_code == 0
+    assert is_released(lake)
 
 
 def test_a_lock_that_changes_meanwhile_is_left_alone(
     run: Run, lake: Lake, held: Lock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("click.confirm", lambda _: held.refresh())
-    result = run("lock", "break", lake.storage.url, KEY)
+    break_lock = Lake.break_lock
+
+    def refreshed(lake: Lake, lock: Any) -> bool:
+        held.refresh()
+        return break_lock(lake, lock)
+
+    monkeypatch.setattr(Lake, "break_lock", refreshed)
+    result = run("lock", "break", lake.storage.url, KEY, "--yes")
     assert (result.exit_code, "changed meanwhile; left alone" in result.stdout) == (1, True)
     assert not is_released(lake)

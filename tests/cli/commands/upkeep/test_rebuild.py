@@ -51,11 +51,11 @@ def test_the_difference_is_shown_before_anything_is_written(
     with monkeypatch.context() as patch:
         patch.setattr("singerlake.upkeep.rebuild.rebuild_lake._written", fails)
         with pytest.raises(AssertionError, match="written"):
-            run("rebuild", lake.storage.url)
+            run("rebuild", "--yes", lake.storage.url)
     assert lake.storage.get(FLIGHTS) is None
-    wet = run("rebuild", lake.storage.url)
+    wet = run("rebuild", "--yes", lake.storage.url)
     assert difference(wet.stdout) == difference(dry.stdout)
-    assert difference(run("rebuild", lake.storage.url).stdout) == []
+    assert difference(run("rebuild", "--yes", lake.storage.url).stdout) == []
 
 
 def test_the_difference_names_the_first_files_of_each_kind(run: Run, lake: Lake) -> None:
@@ -72,7 +72,7 @@ def test_the_difference_names_the_first_files_of_each_kind(run: Run, lake: Lake)
         "  corrected in the manifest: 1 file",
         f"    {one['path']}",
     ]
-    anew = run("rebuild", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
+    anew = run("rebuild", "--yes", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
     assert difference(anew.stdout) == [
         "t/flights: difference",
         "  dropped: 7 files",
@@ -91,7 +91,7 @@ def test_processes_come_to_what_threads_come_to(run: Run, lake: Lake) -> None:
     threads = run("rebuild", lake.storage.url, "--dry-run")
     processes = run("rebuild", lake.storage.url, "--dry-run", "--engine", "processes")
     assert (processes.exit_code, processes.stdout) == (1, threads.stdout)
-    run("rebuild", lake.storage.url, "--engine", "processes", "--threads", 1)
+    run("rebuild", "--yes", lake.storage.url, "--engine", "processes", "--threads", 1)
     assert lake.stream("t", "flights").snapshot().next_offset == 26
 
 
@@ -101,10 +101,10 @@ def test_a_full_disk_of_this_machine_is_named_and_nothing_is_written(
     before = everything(lake)
     with monkeypatch.context() as patched:
         fill_disk(patched)
-        result = run("rebuild", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
+        result = run("rebuild", "--yes", lake.storage.url, "--discard-manifest", "--tap", "t", "--stream", "flights")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no space is left for the files that a rebuild found" in result.stderr
     assert "set $TMPDIR" in result.stderr
     assert everything(lake) == before
-    assert run("rebuild", lake.storage.url, "--discard-manifest").exit_code == 0
+    assert run("rebuild", "--yes", lake.storage.url, "--discard-manifest").exit_code == 0
     assert run("verify", lake.storage.url).exit_code == 0

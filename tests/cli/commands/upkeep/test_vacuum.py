@@ -46,7 +46,7 @@ def test_the_joined_file_is_its_originals_one_behind_the_other(run: Run, root: P
     lake = small_files(root)
     originals = [path_of(lake, at) for at in range(6)]
     text = subprocess.run(["zcat", *originals], stdout=subprocess.PIPE, check=True).stdout
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert (result.exit_code, result.stdout.partition(" (")[0]) == (0, "t/s: joined 6 files")
     joined = path_of(lake, 0)
     assert subprocess.run(["zcat", joined], stdout=subprocess.PIPE, check=True).stdout == text
@@ -91,7 +91,7 @@ def test_nothing_but_the_schema_message_is_decompressed(run: Run, root: Path, mo
         (gzip, "GzipFile"),
     ]:
         monkeypatch.setattr(module, name, refuse)
-    assert run("vacuum", root).exit_code == 0
+    assert run("vacuum", "--yes", root).exit_code == 0
     monkeypatch.undo()
     assert len(Lake.open(str(root)).stream("t", "s").snapshot().files) == 1
     whole = b"".join(text)
@@ -132,7 +132,7 @@ def test_a_damaged_file_stops_its_own_run_alone(run: Run, root: Path, damage: st
     act, kind = DAMAGES[damage]
     act(harmed)
     before = lake.stream("t", "s").snapshot()
-    result = run("vacuum", root, "--target-bytes", target, "--threads", threads)
+    result = run("vacuum", "--yes", root, "--target-bytes", target, "--threads", threads)
     assert result.exit_code == 1
     key = str(harmed.relative_to(root))
     assert [line.split(": ")[:2] for line in result.stdout.splitlines() if "raw/" in line] == [[kind, key]]
@@ -157,17 +157,17 @@ def test_two_files_of_one_id_are_joined_and_outlive_a_lost_state(run: Run, root:
     one, two = lake.stream("t", "s").snapshot().files[:2]
     bodies = [path_of(lake, at).read_bytes() for at in (0, 1)]
     path_of(lake, 1).write_bytes(bodies[0][: one.members[0][0]] + bodies[1][two.members[0][0] :])
-    result = run("rebuild", root, "--discard-manifest")
+    result = run("rebuild", "--yes", root, "--discard-manifest")
     assert (result.exit_code, "clash: " in result.stdout) == (1, True)
     assert run("verify", root).exit_code == 0
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert (result.exit_code, result.stdout.partition(" (")[0]) == (0, "t/s: joined 6 files")
     joined = path_of(lake, 0)
     for path in joined.parent.glob("*.gz"):
         if path != joined:
             path.unlink()
     (root / layout.manifest_key("t", "s")).unlink()
-    assert run("rebuild", root).exit_code == 0
+    assert run("rebuild", "--yes", root).exit_code == 0
     assert messages(lake) == before
     assert run("verify", root).exit_code == 0
 
@@ -176,7 +176,7 @@ def test_a_file_that_says_it_is_another_is_named(run: Run, root: Path) -> None:
     lake = small_files(root)
     first, second = path_of(lake, 0), path_of(lake, 1)
     second.write_bytes(first.read_bytes())
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert result.exit_code == 1
     assert f"{second.relative_to(root)}: says that it is file" in result.stdout
 
@@ -192,12 +192,12 @@ def test_a_full_disk_stops_it_and_leaves_all_as_it_was(run: Run, root: Path, mon
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     monkeypatch.undo()
     assert result.exit_code == 1
     assert "error: no space is left for the lake; free space or raise the quota" in result.stderr
     assert everything(root) == before
-    assert run("vacuum", root).exit_code == 0
+    assert run("vacuum", "--yes", root).exit_code == 0
 
 
 def test_a_storage_that_gives_back_other_bytes_replaces_nothing(
@@ -215,7 +215,7 @@ def test_a_storage_that_gives_back_other_bytes_replaces_nothing(
         return made
 
     monkeypatch.setattr(LocalStorage, "compose", forgets)
-    result = run("vacuum", root)
+    result = run("vacuum", "--yes", root)
     assert result.exit_code == 1
     assert "storage returned other bytes of a joined file than were written" in result.stderr
     assert everything(root) == before

@@ -110,7 +110,7 @@ def test_the_rows_are_in_the_data_file_too(put: Any, run: Run) -> None:
     put("photos", "z", "--recursive")
     before = list(stream().attached())
     Path("lake/raw/office/scans/manifest.json").unlink()
-    assert run("rebuild", "lake").exit_code == 0
+    assert run("rebuild", "--yes", "lake").exit_code == 0
     assert list(stream().attached()) == before
 
 

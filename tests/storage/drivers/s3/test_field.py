@@ -92,7 +92,7 @@ def test_a_capture_a_kill_a_vacuum_and_a_collection(server: tuple[str, S3Server]
     assert kept_ids(root) == [1, 2, 3, 4, 5]
 
     before = len(manifest(root).files)
-    for command in (["vacuum"], *[["gc", "--delete", "--orphans", "--grace", "0s"]] * 3):
+    for command in (["vacuum", "--yes"], *[["gc", "--delete", "--orphans", "--grace", "0s"]] * 3):
         done = CliRunner().invoke(main, [command[0], root, *command[1:]])
         assert done.exit_code == 0, done.output
     assert len(manifest(root).files) < before

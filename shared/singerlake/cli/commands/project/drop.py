@@ -7,17 +7,22 @@ import click
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option
+from singerlake.cli.help import Documented
+from singerlake.cli.options import json_option, quiet_option, shows_first
 from singerlake.cli.output import counted, say, say_json, shown, size
 
 
-@click.command(short_help="Delete tables; the streams that they were made from stay.")
+@click.command(
+    short_help="Delete tables; the streams that they were made from stay.",
+    cls=Documented,
+    examples=("singerlake project drop lake people", "singerlake project drop lake people --delete"),
+)
 @with_project
-@click.option("--delete", is_flag=True, help="Delete them; otherwise only show what would be deleted.")
+@shows_first("--delete", "Delete them")
 @json_option
 @quiet_option
 @click.pass_context
-def drop(ctx: click.Context, project: Project, delete: bool, as_json: bool) -> None:
+def drop(ctx: click.Context, project: Project, dry_run: bool, as_json: bool) -> None:
     """Delete tables; the streams that they were made from stay, and so a table can be made again.
 
     Name each TABLE that is to go. Shows what would be deleted; deletes only with --delete. Exits with 1 where a table
@@ -25,12 +30,12 @@ def drop(ctx: click.Context, project: Project, delete: bool, as_json: bool) -> N
     """
     if not project.names:
         raise click.UsageError("no table is named; name each table that is to go")
-    result = project.lake.drop_tables(project.names, dry_run=not delete)
+    result = project.lake.drop_tables(project.names, dry_run=dry_run)
     if as_json:
         say_json(result)
     else:
         for each in result.tables:
-            would = "" if delete else "would be "
+            would = "would be " if dry_run else ""
             rows = "its state cannot be read" if each.rows is None else counted(each.rows, "row")
             say(f"{shown(each.table)}: {would}dropped: {rows}, {counted(len(each.keys), 'file')} ({size(each.bytes)})")
         for failure in result.failed:

@@ -9,15 +9,20 @@ import click
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import duration, json_option, quiet_option
+from singerlake.cli.help import Documented
+from singerlake.cli.options import duration, json_option, quiet_option, shows_first
 from singerlake.cli.output import counted, say, say_json, shown, size
 from singerlake.tables.maintain.collect import TableGc
 from singerlake.upkeep.defaults import GRACE
 
 
-@click.command(short_help="Delete files that tables replaced or never listed, after a grace time.")
+@click.command(
+    short_help="Delete files that tables replaced or never listed, after a grace time.",
+    cls=Documented,
+    examples=("singerlake project gc", "singerlake project gc lake --delete"),
+)
 @with_project
-@click.option("--delete", is_flag=True, help="Delete; otherwise only show what would be deleted.")
+@shows_first("--delete", "Delete")
 @click.option(
     "--grace",
     type=duration,
@@ -29,19 +34,19 @@ from singerlake.upkeep.defaults import GRACE
 @json_option
 @quiet_option
 @click.pass_context
-def gc(ctx: click.Context, project: Project, delete: bool, grace: timedelta, as_json: bool) -> None:
+def gc(ctx: click.Context, project: Project, dry_run: bool, grace: timedelta, as_json: bool) -> None:
     """Delete files that tables replaced or never listed, after a grace time.
 
     TABLE is the name of a table that is there; all of them by default. Shows what would be deleted; deletes only with
     --delete. Readers go on meanwhile; a run that is at work may have to begin again. Exits with 1 where a table could
     not be collected, and with 2 where access was denied.
     """
-    result = project.lake.gc_tables(project.names, grace=grace, dry_run=not delete)
+    result = project.lake.gc_tables(project.names, grace=grace, dry_run=dry_run)
     if as_json:
         say_json(result)
     else:
         for each in result.tables:
-            say(f"{shown(each.table)}: {_told(each, delete)}")
+            say(f"{shown(each.table)}: {_told(each, not dry_run)}")
             if left := each.young + each.waiting:
                 say(f"  waiting: {counted(left, 'file')}")
         for failure in result.failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from singerlake.cli.commands.project.options import Project, with_project
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option
 from singerlake.cli.output import (
     SEE_BELOW,
@@ -34,7 +35,11 @@ _COLUMNS = (
 )
 
 
-@click.command(short_help="List tables with their rows, files, bytes, how far they are behind, and their last run.")
+@click.command(
+    short_help="List tables with their rows, files, bytes, how far they are behind, and their last run.",
+    cls=Documented,
+    examples=("singerlake project ls", "singerlake project ls lake people --json"),
+)
 @with_project
 @json_option
 @click.pass_context
@@ -44,7 +49,7 @@ def ls(ctx: click.Context, project: Project, as_json: bool) -> None:
     BEHIND counts messages of the stream that the table does not hold yet. A star marks a table that is there and that
     no declaration names. Exits with 1 where a table cannot be read or means no stream.
     """
-    result = project.lake.list_tables(project.file, all=project.file is None, tables=project.names)
+    result = project.lake.list_tables(project.file, all=project.every, tables=project.names)
     found = result.tables
     if as_json:
         say_json(result)

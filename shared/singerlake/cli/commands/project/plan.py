@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import plan_report
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, quiet_option
 
 
-@click.command(short_help="Show what a run would do for each table.")
-@with_project
+@click.command(
+    short_help="Show what a run would do for each table.",
+    cls=Documented,
+    examples=("singerlake project plan", "singerlake project plan lake --all"),
+)
+@partial(with_project, declared=True)
 @click.option("--full-refresh", is_flag=True, help="As if every table were made anew.")
 @json_option
 @quiet_option

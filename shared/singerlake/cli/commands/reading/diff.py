@@ -7,17 +7,21 @@ from functools import partial
 
 import click
 
-from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import counted, say, say_json, shown
-from singerlake.errors import SettingError
+from singerlake.cli.help import Documented
+from singerlake.cli.options import Names, json_option, one_stream_option, one_tap_option, with_lake
+from singerlake.cli.output import say, say_json, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.schema_diff import DiffResult
 
 
-@click.command(short_help="Compare two schema versions of a stream: can readers of the first read the second?")
-@partial(with_lake, words=("first", "second"))
-@tap_option
-@stream_option
+@click.command(
+    short_help="Compare two schema versions of a stream: can readers of the first read the second?",
+    cls=Documented,
+    examples=("singerlake diff lake v1 v2", "singerlake diff lake v1 v2 --stream users"),
+)
+@partial(with_lake, names=Names(("first", "second")))
+@one_tap_option
+@one_stream_option
 @json_option
 @click.pass_context
 def diff(
@@ -26,15 +30,9 @@ def diff(
     """Compare two schema versions of a stream: FIRST and SECOND are labels (v1), hashes or their path segments.
 
     Exits with 1 if the second is not compatible with the first: if a property is gone or holds values that it did not
-    hold before, or if the keys changed. --tap and --stream may be left out if the lake has only one stream.
+    hold before, or if the keys changed.
     """
-    pairs = lake.chosen(tap, stream)
-    if len(pairs) != 1:
-        raise SettingError(
-            f"diff compares versions of one stream, and {counted(len(pairs), 'stream')} match",
-            hint="give --tap and --stream",
-        )
-    difference = lake.stream(*pairs[0]).diff(first, second)
+    difference = lake.one_stream(tap, stream).diff(first, second)
     if as_json:
         say_json(difference)
     else:

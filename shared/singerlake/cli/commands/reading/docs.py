@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, quiet_option, with_lake
 from singerlake.cli.output import counted, progress, say, say_json, shown
 from singerlake.lake import Lake
@@ -20,7 +21,12 @@ def docs() -> None:
     """Make a site that shows a lake to people."""
 
 
-@docs.command("build", short_help="Write a static site: taps, streams, schemas and their changes, growth, tables.")
+@docs.command(
+    "build",
+    short_help="Write a static site: taps, streams, schemas and their changes, growth, tables.",
+    cls=Documented,
+    examples=("singerlake docs build lake", "singerlake docs build lake -o site --samples 3"),
+)
 @with_lake
 @click.option(
     "-o",

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from singerlake.cli.options import json_option, tap_option, with_lake
+from singerlake.cli.help import Documented
+from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import SEE_BELOW, Column, counted, minute, say_json, say_troubles, second, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
@@ -38,14 +39,27 @@ _COMMITS = (
 )
 
 
-@click.command(short_help="List taps and streams with their versions, files, records, bytes and last write.")
+@click.command(
+    short_help="List taps and streams with their versions, files, records, bytes and last write.",
+    cls=Documented,
+    examples=("singerlake ls lake", "singerlake ls s3://bucket/lake --tap 'pg_*' --json"),
+)
 @with_lake
 @tap_option
+@stream_option
 @click.option("--commits", is_flag=True, help="List the commits of atomic runs instead, the newest last.")
 @click.option("--all", "every", is_flag=True, help="With --commits: also runs that were decided against.")
 @json_option
 @click.pass_context
-def ls(ctx: click.Context, lake: Lake, tap: str | None, commits: bool, every: bool, as_json: bool) -> None:
+def ls(
+    ctx: click.Context,
+    lake: Lake,
+    tap: str | None,
+    stream: str | None,
+    commits: bool,
+    every: bool,
+    as_json: bool,
+) -> None:
     """List taps and streams with their versions, files, records, bytes and last write.
 
     Reads the manifests and no data file. Streams without a version are left out. ATTACHED counts the files that are
@@ -54,10 +68,12 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, commits: bool, every: bo
     """
     if every and not commits:
         raise click.UsageError("--all needs --commits")
+    if commits and stream is not None:
+        raise click.UsageError("--commits is about taps; leave --stream out")
     if commits:
         _list_commits(lake, {name: lake.commits(name, aborted=every) for name in lake.chosen_taps(tap)}, as_json)
         return
-    contents = lake.contents(tap)
+    contents = lake.contents(tap, stream)
     for odd in odd_rules(lake.root_metadata(), [each.tap for each in contents.taps]):
         if odd.problem:
             logger.warning("%s: %s", odd.key, shown(odd.message))

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import (
     SEE_BELOW,
@@ -53,7 +54,11 @@ _TABLE_COLUMNS = (
 )
 
 
-@click.command(short_help="List the last runs of each stream and table: what they did and how they ended.")
+@click.command(
+    short_help="List the last runs of each stream and table: what they did and how they ended.",
+    cls=Documented,
+    examples=("singerlake status lake", "singerlake status lake --tap my-tap --runs 10"),
+)
 @with_lake
 @tap_option
 @stream_option

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import click
 
-from singerlake.cli.options import duration, json_option, with_lake
+from singerlake.cli.help import Documented
+from singerlake.cli.options import duration, json_option, one_stream_option, one_tap_option, with_lake
 from singerlake.format.state.selection import offset_left, slices
 from singerlake.humanize import shown
 from singerlake.lake import Lake
@@ -20,10 +21,14 @@ _LEAST = timedelta(seconds=1)
 _LAST = 10
 
 
-@click.command(short_help="Print the last messages of a stream, and with -f those that come.")
+@click.command(
+    short_help="Print the last messages of a stream, and with -f those that come.",
+    cls=Documented,
+    examples=("singerlake tail lake --stream users", "singerlake tail lake --stream users -f --json"),
+)
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, help="The tap.")
-@click.option("--stream", metavar="STREAM", required=True, help="The stream.")
+@one_tap_option
+@one_stream_option
 @click.option(
     "--lines",
     "-n",
@@ -43,8 +48,8 @@ _LAST = 10
 @json_option
 def tail(
     lake: Lake,
-    tap: str,
-    stream: str,
+    tap: str | None,
+    stream: str | None,
     lines: int | None,
     from_offset: int | None,
     follow: bool,
@@ -62,7 +67,7 @@ def tail(
         raise click.UsageError("--every is for --follow")
     if interval is not None and interval < _LEAST:
         raise click.UsageError("--every is 1s at least")
-    there = lake.existing_stream(tap, stream)
+    there = lake.one_stream(tap, stream)
     every = (interval or duration(_EVERY)).total_seconds() if follow else None
     terminal = sys.stdout.isatty()
     for block in _blocks(there, _LAST if lines is None else lines, from_offset, every):

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, counted, minute, say_findings, say_json, shown, size, table
 from singerlake.clock import parse_timestamp
@@ -27,7 +28,11 @@ _COLUMNS = (
 )
 
 
-@click.command(short_help="List the schema versions of streams: since when, from which offset on, how many records.")
+@click.command(
+    short_help="List the schema versions of streams: since when, from which offset on, how many records.",
+    cls=Documented,
+    examples=("singerlake versions lake", "singerlake versions lake --stream users"),
+)
 @with_lake
 @tap_option
 @stream_option

@@ -8,7 +8,8 @@ import click
 
 from singerlake.cli.erasing import failure, told
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option, stream_option, with_lake
+from singerlake.cli.help import Documented
+from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, with_lake
 from singerlake.cli.output import (
     UNTIL_COLLECTED,
     counted,
@@ -24,12 +25,19 @@ from singerlake.lake import Lake
 from singerlake.upkeep.drop import DropFailure, DropRunResult, StreamDrop
 
 
-@click.command(short_help="Drop a tap or one of its streams; gc deletes the files after a grace time.")
+@click.command(
+    short_help="Drop a tap or one of its streams; gc deletes the files after a grace time.",
+    cls=Documented,
+    examples=(
+        "singerlake drop lake --tap my-tap --stream users",
+        "singerlake drop lake --tap my-tap --stream users --delete",
+    ),
+)
 @partial(with_lake, stores=True)
 @click.option("--tap", metavar="TAP", required=True, help="The tap to drop, or whose stream to drop.")
 @stream_option
 @click.option("--run", metavar="ID", help="Drop only the messages that this run of a target brought.")
-@click.option("--delete", is_flag=True, help="Drop; otherwise only show what would be dropped.")
+@shows_first("--delete", "Drop")
 @click.option("--now", is_flag=True, help="With --delete: delete the files at once. Readers that still read them fail.")
 @json_option
 @quiet_option
@@ -40,7 +48,7 @@ def drop(
     tap: str,
     stream: str | None,
     run: str | None,
-    delete: bool,
+    dry_run: bool,
     now: bool,
     as_json: bool,
 ) -> None:
@@ -51,19 +59,19 @@ def drop(
     once. A tap that runs again starts the stream anew. Tables made from a stream stay. Exits with 1 if a stream could
     not be dropped, or a file could not be deleted, and with 2 if access was denied.
     """
-    if now and not delete:
+    if now and dry_run:
         raise click.UsageError("--now needs --delete")
     if run is not None:
         with progress() as report:
-            taken = lake.drop_run(tap, run, stream, now=now, dry_run=not delete, progress=report)
+            taken = lake.drop_run(tap, run, stream, now=now, dry_run=dry_run, progress=report)
         ctx.exit(_say_run(taken, as_json))
     with progress("files") as report:
-        result = lake.drop(tap, stream, now=now, dry_run=not delete, progress=report)
+        result = lake.drop(tap, stream, now=now, dry_run=dry_run, progress=report)
     if as_json:
         say_json(result)
     else:
         for one in result.streams:
-            for line in _told(one, delete, now):
+            for line in _told(one, not dry_run, now):
                 say(line)
         for each in result.failed:
             _say_failed(each, "dropped, and then failed")

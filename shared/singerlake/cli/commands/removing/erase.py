@@ -1,18 +1,31 @@
-"""``singerlake erase``: takes single records out of a stream."""
+"""``singerlake erase``: takes single records out of streams."""
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from pathlib import Path
 
 import click
 
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.erasing import failure, told
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option, undeclared_option, with_lake
-from singerlake.cli.output import json_of, progress, say, say_findings, say_json
+from singerlake.cli.help import Documented
+from singerlake.cli.options import (
+    json_option,
+    quiet_option,
+    shows_first,
+    stream_option,
+    tap_option,
+    undeclared_option,
+    with_lake,
+)
+from singerlake.cli.output import counted, json_of, progress, say, say_findings, say_json, shown
 from singerlake.conditions import parse_where
+from singerlake.errors import SettingError
 from singerlake.lake import Lake
+from singerlake.upkeep.erase.streams import EraseStreamsResult
 
 WHERE = (
     'Which records: "email = \'a@b.c\'", "user.id in (1, 2)", "at < \'2020-01-01T00:00:00Z\'", "id in @FILE" with a '
@@ -20,16 +33,29 @@ WHERE = (
 )
 
 
-@click.command(short_help="Erase records that a condition means; gc deletes the files that held them.")
+@click.command(
+    short_help="Erase records that a condition means; gc deletes the files that held them.",
+    cls=Documented,
+    examples=(
+        "singerlake erase lake --where 'user_id = 7'",
+        "singerlake erase lake --where 'user_id = 7' --delete --report erased.json",
+    ),
+)
 @partial(with_lake, stores=True)
-@click.option("--tap", metavar="TAP", required=True, help="The tap of the stream.")
-@click.option("--stream", metavar="STREAM", required=True, help="The stream to erase from.")
+@tap_option
+@stream_option
 @click.option("--where", metavar="CONDITION", required=True, help=WHERE)
-@click.option("--delete", is_flag=True, help="Erase; otherwise only show what would be erased.")
+@shows_first("--delete", "Erase")
 @click.option(
     "--now",
     is_flag=True,
     help="With --delete: delete the files that held the records at once. Readers that still read them fail.",
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write into a new FILE, as JSON, who erased, when, how much from each stream, and how long the rest is kept.",
 )
 @undeclared_option
 @engine_options
@@ -39,36 +65,91 @@ WHERE = (
 def erase(
     ctx: click.Context,
     lake: Lake,
-    tap: str,
-    stream: str,
+    tap: str | None,
+    stream: str | None,
     where: str,
-    delete: bool,
+    dry_run: bool,
     now: bool,
+    report: Path | None,
     undeclared: bool,
     engine: str,
     threads: int,
     as_json: bool,
 ) -> None:
-    """Erase the records of a stream that a condition means.
+    """Erase the records that a condition means, from all streams whose versions declare what it names.
 
     Shows what would be erased; erases only with --delete. Every other message keeps its offset, and bookmarks and
     checkpoints stay valid. From then on no reader finds the records. The files that held them stay until 'singerlake gc
     --delete' has deleted them, which takes two runs, a grace time apart; with --now they go at once. Tables made from
     the stream are made anew by their next run. Exits with 1 if a file could not be read or written again.
     """
-    if now and not delete:
+    if now and dry_run:
         raise click.UsageError("--now needs --delete")
     condition = parse_where(where, "--where")
-    with reader(engine, lake, threads) as reads, progress() as report:
-        one = lake.stream(tap, stream).erase(
-            condition, now=now, dry_run=not delete, undeclared=undeclared, engine=reads, progress=report
+    with _Written(report) as written, reader(engine, lake, threads) as reads, progress() as bar:
+        result = lake.erase(
+            condition,
+            tap,
+            stream,
+            now=now,
+            dry_run=dry_run,
+            undeclared=undeclared,
+            engine=reads,
+            progress=bar,
+            erased=written.keep,
         )
     if as_json:
-        say_json({"lake": lake.storage.url, "dry_run": one.dry_run, **json_of(one)})
+        say_json(result)
     else:
-        for line in told(one):
-            say(line)
+        _say(result)
+    errors = [each.error for each in result.failed] + [one.error for one in result.streams if one.error is not None]
+    ctx.exit(exit_code(errors, [finding for one in result.streams for finding in one.findings]))
+
+
+def _say(result: EraseStreamsResult) -> None:
+    several = len(result.streams) + len(result.skipped) + len(result.failed) > 1
+    for one in result.streams:
+        if one.messages or one.left or one.unowned or one.deleted.files or not several:
+            for line in told(one):
+                say(line)
         if one.error is not None:
             say(failure(one), problem=True)
         say_findings(one.findings)
-    ctx.exit(exit_code([one.error] if one.error else [], one.findings))
+    for each in result.failed:
+        say(f"{shown(each.tap)}/{shown(each.stream)}: not erased: {shown(str(each.error))}", problem=True)
+    if several:
+        held = sum(1 for one in result.streams if one.messages)
+        records = counted(sum(one.records for one in result.streams), "record")
+        erased = "would be erased" if result.dry_run else "erased"
+        without = f"; {counted(len(result.skipped), 'stream')} without such a property" if result.skipped else ""
+        say(f"{records} {erased} in {held:,} of {counted(len(result.streams), 'stream')}{without}")
+
+
+class _Written:
+    """The file of ``--report``. It is made before anything is erased, and has what was done also where that ended in an
+    error or an interruption."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._done: EraseStreamsResult | None = None
+
+    def keep(self, done: EraseStreamsResult) -> None:
+        """Take the place of what was done before."""
+        self._done = done
+
+    def __enter__(self) -> _Written:
+        if self._path is not None:
+            try:
+                self._path.open("x").close()
+            except OSError as error:
+                reason = (error.strerror or "").lower()
+                raise SettingError(f"--report cannot be written: {reason}", hint="name a new file") from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._path is None:
+            return
+        if self._done is None:
+            self._path.unlink()
+        else:
+            self._path.write_text(json.dumps(json_of(self._done), indent=2) + "\n")

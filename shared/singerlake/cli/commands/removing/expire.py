@@ -7,7 +7,8 @@ from functools import partial
 import click
 
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option, with_lake
+from singerlake.cli.help import Documented
+from singerlake.cli.options import json_option, one_stream_option, one_tap_option, quiet_option, shows_first, with_lake
 from singerlake.cli.output import UNTIL_COLLECTED, counted, files, first_of, json_of, say, say_findings, say_json, shown
 from singerlake.cli.retention import retention_options
 from singerlake.lake import Lake
@@ -15,13 +16,20 @@ from singerlake.upkeep.gc.expire import ExpireResult
 from singerlake.upkeep.result import Tally
 
 
-@click.command(short_help="Expire the oldest messages of a stream; gc deletes their files after a grace time.")
+@click.command(
+    short_help="Expire the oldest messages of a stream; gc deletes their files after a grace time.",
+    cls=Documented,
+    examples=(
+        "singerlake expire lake --stream events --older-than 400d",
+        "singerlake expire lake --stream events --older-than 400d --delete",
+    ),
+)
 @partial(with_lake, stores=True)
-@click.option("--tap", metavar="TAP", required=True, help="The tap of the stream.")
-@click.option("--stream", metavar="STREAM", required=True, help="The stream whose oldest messages expire.")
+@one_tap_option
+@one_stream_option
 @retention_options
 @click.option("--before-offset", type=click.IntRange(0), metavar="N", help="Expire the messages before this offset.")
-@click.option("--delete", is_flag=True, help="Expire; otherwise only show what would.")
+@shows_first("--delete", "Expire")
 @click.option("--now", is_flag=True, help="With --delete: delete the files at once. Readers that still read them fail.")
 @json_option
 @quiet_option
@@ -29,12 +37,12 @@ from singerlake.upkeep.result import Tally
 def expire(
     ctx: click.Context,
     lake: Lake,
-    tap: str,
-    stream: str,
+    tap: str | None,
+    stream: str | None,
     older_than: str | None,
     keep_versions: int | None,
     before_offset: int | None,
-    delete: bool,
+    dry_run: bool,
     now: bool,
     as_json: bool,
 ) -> None:
@@ -45,12 +53,12 @@ def expire(
     files stay until 'singerlake gc --delete' has deleted them, which takes two runs, a grace time apart; with --now
     they go at once.
     """
-    if now and not delete:
+    if now and dry_run:
         raise click.UsageError("--now needs --delete")
     if (older_than is None and keep_versions is None) == (before_offset is None):
         raise click.UsageError("give --older-than or --keep-versions or both, or --before-offset alone")
-    done = lake.stream(tap, stream).expire(
-        older_than=older_than, keep_versions=keep_versions, before_offset=before_offset, now=now, dry_run=not delete
+    done = lake.one_stream(tap, stream).expire(
+        older_than=older_than, keep_versions=keep_versions, before_offset=before_offset, now=now, dry_run=dry_run
     )
     if as_json:
         say_json({"lake": lake.storage.url, "dry_run": done.dry_run, **json_of(done)})
@@ -58,7 +66,10 @@ def expire(
         for line in _told(done):
             say(line)
         if done.error is not None:
-            say(f"{shown(tap)}/{shown(stream)}: expired, and then failed: {shown(str(done.error))}", problem=True)
+            say(
+                f"{shown(done.tap)}/{shown(done.stream)}: expired, and then failed: {shown(str(done.error))}",
+                problem=True,
+            )
         say_findings(done.findings)
     ctx.exit(exit_code([done.error] if done.error else [], done.findings))
 

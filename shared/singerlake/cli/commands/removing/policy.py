@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, tap_option, with_lake
 from singerlake.cli.output import say, say_json, shown
 from singerlake.cli.retention import in_words, retention_options
@@ -17,7 +18,12 @@ def policy() -> None:
     """Say how long streams are kept; 'singerlake gc --delete' expires what is older."""
 
 
-@policy.command("ls", short_help="Show how long streams are kept.")
+@policy.command(
+    "ls",
+    short_help="Show how long streams are kept.",
+    cls=Documented,
+    examples=("singerlake policy ls lake", "singerlake policy ls lake --tap my-tap --json"),
+)
 @with_lake
 @tap_option
 @json_option
@@ -32,16 +38,24 @@ def ls(lake: Lake, tap: str | None, as_json: bool) -> None:
         say(line)
 
 
-@policy.command("set", short_help="Say how long a stream, or each stream of a tap, is kept.")
+@policy.command(
+    "set",
+    short_help="Say how long a stream, or each stream of a tap, is kept.",
+    cls=Documented,
+    examples=(
+        "singerlake policy set lake --tap my-tap --older-than 400d",
+        "singerlake policy set lake --tap my-tap --stream events --keep-versions 2",
+    ),
+)
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, help="The tap.")
+@click.option("--tap", metavar="GLOB", help="The tap. Not needed where the lake has one.")
 @click.option(
     "--stream", metavar="STREAM", help="The stream. Default: all of the tap that have no policy of their own."
 )
 @retention_options
 @json_option
 def set_(
-    lake: Lake, tap: str, stream: str | None, older_than: str | None, keep_versions: int | None, as_json: bool
+    lake: Lake, tap: str | None, stream: str | None, older_than: str | None, keep_versions: int | None, as_json: bool
 ) -> None:
     """Say how long a stream is kept, or all streams of a tap that have no policy of their own.
 
@@ -49,12 +63,17 @@ def set_(
     """
     if older_than is None and keep_versions is None:
         raise click.UsageError("give --older-than or --keep-versions or both")
-    _say(lake.set_policy(tap, stream, older_than=older_than, keep_versions=keep_versions), as_json)
+    _say(lake.set_policy(lake.one_tap(tap), stream, older_than=older_than, keep_versions=keep_versions), as_json)
 
 
-@policy.command("unset", short_help="Take the policy of a stream or of a tap away.")
+@policy.command(
+    "unset",
+    short_help="Take the policy of a stream or of a tap away.",
+    cls=Documented,
+    examples=("singerlake policy unset lake --tap my-tap", "singerlake policy unset lake --tap my-tap --stream events"),
+)
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, help="The tap.")
+@click.option("--tap", metavar="TAP", required=True, help="The tap, which may be gone.")
 @click.option("--stream", metavar="STREAM", help="The stream. Default: the policy of all others of the tap.")
 @json_option
 def unset(lake: Lake, tap: str, stream: str | None, as_json: bool) -> None:

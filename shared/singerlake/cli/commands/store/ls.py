@@ -6,6 +6,7 @@ from functools import partial
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
 from singerlake.cli.output import SEE_BELOW, Column, counted, say_json, say_troubles, shown, table
 from singerlake.lake import Lake
@@ -22,7 +23,12 @@ _COLUMNS = (
 )
 
 
-@click.command("ls", short_help="List the manifest store of each stream, with its transactions.")
+@click.command(
+    "ls",
+    short_help="List the manifest store of each stream, with its transactions.",
+    cls=Documented,
+    examples=("singerlake store ls lake", "singerlake store ls lake --tap my-tap --json"),
+)
 @partial(with_lake, stores=True)
 @tap_option
 @stream_option

@@ -7,21 +7,27 @@ from functools import partial
 import click
 
 from singerlake.adapters import MANIFEST_STORES
-from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.help import Documented
+from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, say, say_json, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.migrate import Migration, NewStreams
 from singerlake.upkeep.result import Failure
 
 
-@click.command("migrate", short_help="Move streams to another manifest store.")
+@click.command(
+    "migrate",
+    short_help="Move streams to another manifest store.",
+    cls=Documented,
+    examples=("singerlake store migrate lake --to log", "singerlake store migrate lake --to log --yes"),
+)
 @partial(with_lake, stores=True)
 @click.option(
     "--to", "kind", required=True, type=click.Choice(MANIFEST_STORES), help="The manifest store to move them to."
 )
 @tap_option
 @stream_option
-@click.option("--dry-run", is_flag=True, help="Show what would be moved and change nothing.")
+@shows_first("--yes", "Move them")
 @json_option
 @quiet_option
 @click.pass_context
@@ -30,10 +36,10 @@ def migrate(
 ) -> None:
     """Move streams to another manifest store.
 
-    Offsets, lineage, runs and transaction numbers stay, so readers notice nothing; writers that run meanwhile change to
-    the new store. Without --tap and --stream the whole lake is moved, and later streams begin in the new store. If it
-    stops half-way, run it again: it continues where it stopped. Until then the stream that was being moved may refuse
-    writers. Exits with 1 if something could not be moved.
+    Shows what would be moved; moves it only with --yes. Offsets, lineage, runs and transaction numbers stay, so readers
+    notice nothing; writers that run meanwhile change to the new store. Without --tap and --stream the whole lake is
+    moved, and later streams begin in the new store. If it stops half-way, run it again: it continues where it stopped.
+    Until then the stream that was being moved may refuse writers. Exits with 1 if something could not be moved.
     """
 
     def say_outcome(outcome: Migration | Failure | NewStreams) -> None:

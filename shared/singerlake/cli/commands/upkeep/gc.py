@@ -9,7 +9,16 @@ import click
 
 from singerlake.cli.commands.removing.expire import told, undated
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import duration, json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.help import Documented
+from singerlake.cli.options import (
+    duration,
+    json_option,
+    quiet_option,
+    shows_first,
+    stream_option,
+    tap_option,
+    with_lake,
+)
 from singerlake.cli.output import counted, files, first_of, minute, progress, say, say_findings, say_json, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.defaults import GRACE, KEPT
@@ -17,11 +26,15 @@ from singerlake.upkeep.gc.gc import BatchGcResult, StreamGc
 from singerlake.work.parallel import THREADS
 
 
-@click.command(short_help="Delete replaced files, orphans, old transactions and stale locks, after a grace time.")
+@click.command(
+    short_help="Delete replaced files, orphans, old transactions and stale locks, after a grace time.",
+    cls=Documented,
+    examples=("singerlake gc lake", "singerlake gc lake --delete"),
+)
 @partial(with_lake, stores=True)
 @tap_option
 @stream_option
-@click.option("--delete", is_flag=True, help="Delete; otherwise only show what would be deleted.")
+@shows_first("--delete", "Delete")
 @click.option("--orphans", is_flag=True, help="Also retire data files that nothing lists.")
 @click.option(
     "--grace",
@@ -54,7 +67,7 @@ def gc(
     lake: Lake,
     tap: str | None,
     stream: str | None,
-    delete: bool,
+    dry_run: bool,
     orphans: bool,
     grace: timedelta,
     keep: int,
@@ -76,7 +89,7 @@ def gc(
     if batches is not None:
         if tap is not None or stream is not None or orphans:
             raise click.UsageError("--batches does not go with --tap, --stream and --orphans")
-        found = lake.gc_batches(batches, grace=grace, dry_run=not delete)
+        found = lake.gc_batches(batches, grace=grace, dry_run=dry_run)
         if as_json:
             say_json(found)
         else:
@@ -89,7 +102,7 @@ def gc(
             grace=grace,
             orphans=orphans,
             keep=keep,
-            dry_run=not delete,
+            dry_run=dry_run,
             threads=threads,
             progress=report,
         )
@@ -97,7 +110,7 @@ def gc(
         say_json(result)
     else:
         for one in result.streams:
-            for line in _told(one, delete, orphans):
+            for line in _told(one, not dry_run, orphans):
                 say(line)
         for each in result.failed:
             say(f"{shown(each.tap)}/{shown(each.stream)}: not collected: {shown(str(each.error))}", problem=True)

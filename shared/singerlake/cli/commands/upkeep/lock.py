@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import click
 
-from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
+from singerlake.cli.help import Documented
+from singerlake.cli.options import Names, json_option, shows_first, stream_option, tap_option, with_lake
 from singerlake.cli.output import Column, say, say_json, second, shown, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
@@ -26,7 +28,12 @@ def lock() -> None:
     """Show the locks of writers, or break one."""
 
 
-@lock.command("ls", short_help="List the locks that writers hold, with their age.")
+@lock.command(
+    "ls",
+    short_help="List the locks that writers hold, with their age.",
+    cls=Documented,
+    examples=("singerlake lock ls lake", "singerlake lock ls lake --tap my-tap --json"),
+)
 @with_lake
 @tap_option
 @stream_option
@@ -42,19 +49,27 @@ def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
         say("no locks")
 
 
-@lock.command("break", short_help="Release the lock of a writer that is gone.")
-@with_lake
-@click.argument("key", required=False)
+@lock.command(
+    "break",
+    short_help="Release the lock of a writer that is gone.",
+    cls=Documented,
+    examples=(
+        "singerlake lock break lake raw/my-tap/users/singerlake.lock",
+        "singerlake lock break lake --tap my-tap --stream users --yes",
+    ),
+)
+@partial(with_lake, names=Names(("key",), optional=True))
 @tap_option
 @stream_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@shows_first("--yes", "Release it")
 @click.pass_context
-def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, stream: str | None, yes: bool) -> None:
+def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, stream: str | None, dry_run: bool) -> None:
     """Release the lock of a dead writer.
 
-    KEY is as 'lock ls' shows it; with --tap and --stream instead, all locks of that stream. Writers take over the lock
-    of a dead writer by themselves; this is for when you cannot wait. A lock that changes meanwhile is left alone. A
-    writer that is still alive loses no data, because commits do not depend on locks.
+    Shows whose lock it is; breaks it only with --yes. KEY is as 'lock ls' shows it; with --tap and --stream instead,
+    all locks of that stream. Writers take over the lock of a dead writer by themselves; this is for when you cannot
+    wait. A lock that changes meanwhile is left alone. A writer that is still alive loses no data, because commits do
+    not depend on locks.
     """
     if (key is None) == (tap is None):
         raise click.UsageError("name one KEY, or --tap and --stream")
@@ -64,9 +79,9 @@ def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, str
     if not held:
         say("no locks")
     for one in held:
-        say(f"{shown(one.key)}: {_whose(one)}")
-    if not held or not (yes or click.confirm("Break?" if len(held) == 1 else f"Break all {len(held)}?")):
-        ctx.exit(0 if not held else 1)
+        say(f"{shown(one.key)}: {'would be broken: ' if dry_run else ''}{_whose(one)}")
+    if dry_run:
+        return
     broken = [lake.break_lock(one) for one in held]
     for one, done in zip(held, broken, strict=True):
         say(f"{shown(one.key)}: {'broken' if done else 'changed meanwhile; left alone'}")

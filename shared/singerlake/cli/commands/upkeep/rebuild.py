@@ -9,8 +9,9 @@ import click
 
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.journals import journal_option, left_out
-from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, tap_option, with_lake
 from singerlake.cli.output import counted, progress, say, say_findings, say_json, shown
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
@@ -20,11 +21,15 @@ _SAID = {"mended": "corrected in the manifest"}
 """How a kind of difference is called, if not by its name: a file is taken as it is."""
 
 
-@click.command(short_help="Make manifests, catalogues and root metadata again from the data files.")
+@click.command(
+    short_help="Make manifests, catalogues and root metadata again from the data files.",
+    cls=Documented,
+    examples=("singerlake rebuild lake", "singerlake rebuild lake --tap my-tap --yes"),
+)
 @partial(with_lake, stores=True)
 @tap_option
 @stream_option
-@click.option("--dry-run", is_flag=True, help="Show the difference and change nothing.")
+@shows_first("--yes", "Write them")
 @click.option("--adopt", is_flag=True, help="Add sound files that a readable manifest does not list, after the others.")
 @click.option(
     "--discard-manifest",
@@ -51,9 +56,9 @@ def rebuild(
 ) -> None:
     """Make manifests, catalogues and root metadata again from the data files.
 
-    A missing manifest is made from the data files alone. A readable one keeps its offsets, and only wrong entries are
-    corrected. One that cannot be read is left alone, unless you give --discard-manifest. Annotations stay. Exits with 1
-    if something is left that a person should look at.
+    Shows the difference; writes only with --yes. A missing manifest is made from the data files alone. A readable one
+    keeps its offsets, and only wrong entries are corrected. One that cannot be read is left alone, unless you give
+    --discard-manifest. Annotations stay. Exits with 1 if something is left that a person should look at.
     """
     if adopt and discard_manifest:
         raise SettingError("--adopt and --discard-manifest exclude each other", hint="discarding lists every file")

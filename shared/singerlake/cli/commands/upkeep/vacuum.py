@@ -7,7 +7,8 @@ from functools import partial
 import click
 
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, with_lake
+from singerlake.cli.help import Documented
+from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, tap_option, with_lake
 from singerlake.cli.output import files, progress, say, say_findings, say_json, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.defaults import MOST_WAITING, TARGET_BYTES
@@ -15,7 +16,11 @@ from singerlake.upkeep.vacuum.vacuum import StreamVacuum
 from singerlake.work.parallel import THREADS
 
 
-@click.command(short_help="Join small files of a stream into larger ones; offsets and bookmarks stay.")
+@click.command(
+    short_help="Join small files of a stream into larger ones; offsets and bookmarks stay.",
+    cls=Documented,
+    examples=("singerlake vacuum lake", "singerlake vacuum lake --stream 'log_*' --yes"),
+)
 @partial(with_lake, stores=True)
 @tap_option
 @stream_option
@@ -35,7 +40,7 @@ from singerlake.work.parallel import THREADS
     metavar="N",
     help="The most replaced files of a stream that wait for gc. All others are joined by a later run.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be joined and change nothing.")
+@shows_first("--yes", "Join them")
 @json_option
 @quiet_option
 @click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Files made at once.")
@@ -53,9 +58,10 @@ def vacuum(
 ) -> None:
     """Join small neighbouring files into larger ones: the same messages at the same offsets.
 
-    Writers and readers may run meanwhile, and bookmarks and checkpoints stay valid. No message is decompressed, and
-    nothing is deleted: the replaced files stay until gc collects them. Run it again if it was interrupted. Exits with 1
-    if files differ from the manifest; those stay as they are.
+    Shows what would be joined; joins it only with --yes. Writers and readers may run meanwhile, and bookmarks and
+    checkpoints stay valid. No message is decompressed, and nothing is deleted: the replaced files stay until gc
+    collects them. Run it again if it was interrupted. Exits with 1 if files differ from the manifest; those stay as
+    they are.
     """
     with progress() as report:
         result = lake.vacuum(

@@ -10,6 +10,7 @@ import click
 
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.exit_codes import exit_code
+from singerlake.cli.help import Documented
 from singerlake.cli.journals import journal_option, left_out, part
 from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, undeclared_option, with_lake
 from singerlake.cli.output import counted, files, progress, say, say_findings, say_json, shown, size
@@ -20,7 +21,11 @@ from singerlake.upkeep.result import KINDS, Tally
 from singerlake.upkeep.verify import VerifyResult
 
 
-@click.command(short_help="Check every listed file's bytes, checksum, counts and schema.")
+@click.command(
+    short_help="Check every listed file's bytes, checksum, counts and schema.",
+    cls=Documented,
+    examples=("singerlake verify lake", "singerlake verify lake --journal verify.journal --quiet"),
+)
 @partial(with_lake, damaged=True)
 @tap_option
 @stream_option

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import click
 
+from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, with_lake
 from singerlake.cli.output import say, say_json, shown
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 
 
-@click.command("annotate", short_help="Say who owns a tap, what it is and where to read on, or show what is said.")
+@click.command(
+    "annotate",
+    short_help="Say who owns a tap, what it is and where to read on, or show what is said.",
+    cls=Documented,
+    examples=(
+        "singerlake annotate lake --tap my-tap",
+        "singerlake annotate lake --tap my-tap --owner Ada --link wiki=https://example.com",
+    ),
+)
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, help="The tap to annotate.")
+@click.option("--tap", metavar="GLOB", help="The tap to annotate. Not needed where the lake has one.")
 @click.option("--owner", metavar="TEXT", help="Who owns it; '' removes the owner.")
 @click.option("--description", metavar="TEXT", help="What it is; '' removes the description.")
 @click.option("--link", "links", metavar="NAME=URL", multiple=True, help="A page about it; may be repeated.")
@@ -20,7 +29,7 @@ from singerlake.lake import Lake
 @json_option
 def annotate(
     lake: Lake,
-    tap: str,
+    tap: str | None,
     owner: str | None,
     description: str | None,
     links: tuple[str, ...],
@@ -32,6 +41,7 @@ def annotate(
     The notes are in the lake's singerlake.json. Every run and every rebuild keeps them.
     """
     named = dict(map(_link, links))
+    tap = lake.one_tap(tap)
     notes = lake.annotate(tap, owner=owner, description=description, links=named, unlink=unlink)
     if as_json:
         say_json(notes)

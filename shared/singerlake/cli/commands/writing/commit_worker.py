@@ -9,6 +9,7 @@ from functools import partial
 import click
 
 from singerlake.adapters import open_queue
+from singerlake.cli.help import Documented
 from singerlake.cli.options import variable, with_lake
 from singerlake.committer import committer_of
 from singerlake.lake import Lake
@@ -22,7 +23,15 @@ _LEAST_HIDDEN = 60
 _THREADS = 4
 
 
-@click.command("commit-worker", short_help="Commit what writers sent to a queue.")
+@click.command(
+    "commit-worker",
+    short_help="Commit what writers sent to a queue.",
+    cls=Documented,
+    examples=(
+        "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo",
+        "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo --once",
+    ),
+)
 @partial(with_lake, stores=True)
 @click.option(
     "--queue-url", envvar=variable(URL), metavar="URL", required=True, help="The SQS FIFO queue that writers send to."

@@ -1,0 +1,88 @@
+"""How help is laid out: examples first, then a command's own options, last those of storage; and commands by task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+import click
+
+_UNCUT = 1_000
+
+
+class SettingOption(click.Option):
+    """A setting that many commands take, which help lists in the section ``about``, behind a command's own options."""
+
+    def __init__(self, *names: Any, about: str, **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self.about = about
+
+
+class Documented(click.Command):
+    """A command with ``examples`` in its help, which suggests options of its own where one is mistyped."""
+
+    def __init__(self, *names: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self.examples = tuple(examples)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Usage, examples, text and options."""
+        self.format_usage(ctx, formatter)
+        with formatter.section("Examples"):
+            for example in self.examples:
+                # It is for copying, and so on one line.
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+        self.format_help_text(ctx, formatter)
+        self.format_options(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, and in sections of their own the others."""
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                about = param.about if isinstance(param, SettingOption) else "Options"
+                sections.setdefault(about, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; of an option that is not there, the nearest of the command's own ones is suggested."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.NoSuchOption(
+                error.option_name, possibilities=self._meant(ctx, error.option_name), ctx=ctx
+            ) from None
+
+    def _meant(self, ctx: click.Context, name: str) -> list[str]:
+        own: list[str] = []
+        settings: list[str] = []
+        for param in self.get_params(ctx):
+            names = settings if isinstance(param, SettingOption) else own
+            names += [each for each in param.opts if each.startswith("--")]
+        # --dry-run is near to --role-arn: a setting is suggested to who began to write one.
+        begun = [each for each in settings if name[:5] == each[:5]]
+        return get_close_matches(name, own) or get_close_matches(name, begun)
+
+
+class ByTask(click.Group):
+    """A group whose help lists its commands under what they are for, as ``tasks`` says."""
+
+    command_class = Documented
+    tasks: ClassVar[Mapping[str, Sequence[str]]] = {}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """A section for each task."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        widest = max(map(len, found))
+        for title, names in self.tasks.items():
+            with formatter.section(title):
+                rows = [
+                    (f"{name:{widest}}", each.get_short_help_str(limit=_UNCUT))
+                    for name in names
+                    if (each := found.get(name))
+                ]
+                formatter.write_dl(rows)

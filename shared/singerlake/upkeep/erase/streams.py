@@ -1,0 +1,113 @@
+"""Erasing records from all streams of a tap or a lake that have what a condition names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from singerlake.clock import timestamp
+from singerlake.conditions import Condition
+from singerlake.errors import SingerlakeError, UnknownNameError, expected_errors
+from singerlake.upkeep.context import LakeContext
+from singerlake.upkeep.defaults import GRACE
+from singerlake.upkeep.erase.erase import EraseResult, erase, who_erases
+from singerlake.upkeep.result import Failure, Report, reporting
+from singerlake.work.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedStream:
+    """A stream no version of which declares a property that the condition names."""
+
+    tap: str
+    stream: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseStreamsResult:
+    """What was erased from each stream, or with ``dry_run`` would be, by whom and when. ``skipped`` streams do not have
+    what the condition names, and ``failed`` ones stopped no other. Where files still hold what was erased,
+    ``left_until`` is the earliest time at which ``gc`` deletes the retired ones, if it runs now and again then."""
+
+    lake: str
+    dry_run: bool
+    by: str
+    started: str
+    ended: str
+    left_until: str | None
+    streams: tuple[EraseResult, ...]
+    skipped: tuple[SkippedStream, ...]
+    failed: tuple[Failure, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every stream was looked into as a whole."""
+        return not self.failed and not any(one.error or one.findings for one in self.streams)
+
+
+Outcome = EraseResult | SkippedStream | Failure
+
+
+def erase_streams(
+    lake: LakeContext,
+    condition: Condition,
+    tap: str | None,
+    stream: str | None,
+    *,
+    now: bool,
+    dry_run: bool,
+    undeclared: bool,
+    tables_from: Callable[[str], Mapping[str, tuple[str, ...]]],
+    engine: Engine | None,
+    progress: Report | None,
+    erased: Callable[[EraseStreamsResult], object],
+) -> EraseStreamsResult:
+    """Erase from the streams that are meant. ``erased`` is called with what was done so far, after each. Raises the
+    error of a stream where it is the only one, and ``UnknownNameError`` where none has what the condition names."""
+    started, by = timestamp(lake.clock.now()), who_erases()
+    pairs = lake.chosen(tap, stream)
+    outcomes: list[Outcome] = []
+    doubts: list[UnknownNameError] = []
+
+    def result() -> EraseStreamsResult:
+        done = tuple(one for one in outcomes if isinstance(one, EraseResult))
+        ended = lake.clock.now()
+        waiting = any(file.retired for one in done for file in one.left)
+        return EraseStreamsResult(
+            lake=lake.storage.url,
+            dry_run=dry_run,
+            by=by,
+            started=started,
+            ended=timestamp(ended),
+            left_until=timestamp(ended + GRACE) if waiting else None,
+            streams=done,
+            skipped=tuple(one for one in outcomes if isinstance(one, SkippedStream)),
+            failed=tuple(one for one in outcomes if isinstance(one, Failure)),
+        )
+
+    for name, each in pairs:
+        bar = reporting(progress, f"{name}/{each}")
+        try:
+            with expected_errors(tap=name, stream=each):
+                one = erase(
+                    lake.stream(name, each).context(),
+                    condition,
+                    now=now,
+                    dry_run=dry_run,
+                    tables_from=tables_from,
+                    undeclared=undeclared,
+                    engine=engine,
+                    progress=bar,
+                )
+            outcomes.append(one)
+        except UnknownNameError as error:
+            doubts.append(error)
+            outcomes.append(SkippedStream(name, each))
+        except SingerlakeError as error:
+            if len(pairs) == 1:
+                raise
+            outcomes.append(Failure(name, each, error))
+        erased(result())
+    if doubts and len(doubts) == len(pairs):
+        raise doubts[0]
+    return result()
