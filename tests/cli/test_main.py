@@ -96,6 +96,7 @@ def test_what_is_a_lake_is_not_taken_for_a_name(
     refused = run("diff", "v1", "v2", "--stream", "flights", env=elsewhere)
     assert (refused.exit_code, "note: v1 is a lake, and not taken for a name\n" in refused.stderr) == (2, True)
     assert run("diff", root, "v1", "v2", "--stream", "flights", env=elsewhere).stderr == ""
+    assert run("diff", root.name, "v1", "v2", "--stream", "flights", env=elsewhere).stderr == ""
     Path("v2/raw/photos").mkdir(parents=True)
     assert run("diff", "./v1", "v2", "v1", "--stream", "flights", env=elsewhere).stderr.startswith("error: stream")
 

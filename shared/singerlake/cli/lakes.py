@@ -35,7 +35,8 @@ def find_lake(
 ) -> Meant:
     """The lake and the names that the arguments of a command mean. The first of ``words`` is LAKE if it is a lake, or
     if nothing else names one: neither ``file``, which the command was given, nor the environment, nor a file of tables
-    that is found. ``noted``: where it may have been meant as a name, a line says so. Raises ``UsageError`` where no lake is named, and what reading the file raises."""
+    that is found. ``noted``: where it may have been meant as a name, a line says so. Raises ``UsageError`` where no
+    lake is named, and what reading the file raises."""
     if not takes_names and words:
         return Meant(words[0])
     elsewhere = named_elsewhere(file)
