@@ -26,6 +26,8 @@ def test_taps_and_streams_complete(lake: Lake, root: Path, monkeypatch: pytest.M
     assert completed(["gc", str(root), "--tap", "t", "--stream"], "f") == ["flights"]
     assert completed(["diff", str(root), "v1", "v2", "--tap"]) == ["t", "u"]
     assert completed(["ls", str(root / "nowhere"), "--tap"]) == []
+    for command in (["drop"], ["annotate"], ["policy", "set"], ["policy", "unset"]):
+        assert completed([*command, str(root), "--tap"]) == ["t", "u"]
     monkeypatch.setenv("SINGERLAKE_LAKE_ROOT", str(root))
     assert completed(["tail", "--tap"]) == ["t", "u"]
 

@@ -22,6 +22,100 @@ from singerlake.errors import AccessDeniedError, NotALakeError
 from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
+from tests.lakes import build_stream, record_line
+from tests.upkeep.shelf import SCHEMA
+
+COMMANDS = (
+    ("ls",),
+    ("status",),
+    ("verify",),
+    ("rebuild",),
+    ("lock", "ls"),
+    ("store", "ls"),
+    ("store", "migrate", "--to", "log"),
+    ("store", "trim"),
+)
+STREAM_COMMANDS = [command for command in COMMANDS if command != ("ls",)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_root_that_is_no_lake_is_a_usage_error_in_one_line(
+    run: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    result = run(*command, tmp_path)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: nothing here is a lake")
+    assert result.stderr.count("\n") == 1
+    assert (result.stdout, list(tmp_path.iterdir())) == ("", [])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_with_json_an_error_has_its_kind(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    result = run(*command, tmp_path, "--json")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    error = json.loads(result.stdout)["error"]
+    assert (error["kind"], error["message"]) == ("not_a_lake", "nothing here is a lake")
+    assert (error["context"], "raw" in error["hint"]) == ({"lake_root": str(tmp_path)}, True)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_tap_is_named_with_those_there_are(run: Run, lake: Lake, command: tuple[str, ...]) -> None:
+    result = run(*command, lake.storage.url, "--tap", "nope")
+    assert (result.exit_code, "it has: t, u" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", STREAM_COMMANDS)
+def test_an_unknown_stream_is_named_with_those_there_are(run: Run, lake: Lake, command: tuple[str, ...]) -> None:
+    result = run(*command, lake.storage.url, "--tap", "t", "--stream", "nope")
+    assert (result.exit_code, "it has: a/b, flights" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", [*STREAM_COMMANDS, ("ls",), ("versions",), ("export",)])
+def test_a_pattern_means_the_streams_and_taps_that_it_matches(run: Run, lake: Lake, command: tuple[str, ...]) -> None:
+    told = run(*command, lake.storage.url, "--stream", "fl*", "--json")
+    assert (told.exit_code, '"flights"' in told.stdout, '"a/b"' in told.stdout) == (0, command != ("lock", "ls"), False)
+    assert run(*command, lake.storage.url, "--tap", "[tv]", "--stream", "x").exit_code == 2
+    every = run(*command, lake.storage.url, "--tap", "*", "--json").stdout
+    assert all(f'"{name}"' in every for name in ("flights", "a/b", "x")) is (command != ("lock", "ls"))
+
+
+def test_a_name_that_is_there_is_no_pattern(run: Run, lake: Lake) -> None:
+    for name in ("*", "[f]lights"):
+        build_stream(lake, "t", name, SCHEMA, [record_line(name, {"n": 1})])
+        told = json.loads(run("versions", lake.storage.url, "--stream", name, "--json").stdout)
+        assert [each["stream"] for each in told["streams"]] == [name]
+
+
+def test_what_is_a_lake_is_not_taken_for_a_name(
+    run: Run, lake: Lake, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root.parent)
+    elsewhere = {"SINGERLAKE_LAKE_ROOT": str(root)}
+    build_stream(Lake.open("v1"), "t", "flights", SCHEMA, [record_line("flights", {"n": 1})])
+    refused = run("diff", "v1", "v2", "--stream", "flights", env=elsewhere)
+    assert (refused.exit_code, "note: v1 is a lake, and not taken for a name\n" in refused.stderr) == (2, True)
+    assert run("diff", root, "v1", "v2", "--stream", "flights", env=elsewhere).stderr == ""
+    assert run("diff", root.name, "v1", "v2", "--stream", "flights", env=elsewhere).stderr == ""
+    Path("v2/raw/photos").mkdir(parents=True)
+    assert run("diff", "./v1", "v2", "v1", "--stream", "flights", env=elsewhere).stderr.startswith("error: stream")
+
+
+@pytest.mark.parametrize("word", ["", "\x1b[31m", "nul\0", "x" * 5000, "--", "~nobody/x"])
+def test_a_word_that_is_no_lake_is_shown_as_text(run: Run, lake: Lake, word: str) -> None:
+    told = run("diff", "--", word, "v2", env={"SINGERLAKE_LAKE_ROOT": lake.storage.url})
+    assert (told.exit_code, "\x1b" in told.output, "\0" in told.output) == (2, False, False)
+
+
+def test_a_file_of_tables_names_the_lake_for_every_command(
+    run: Run, lake: Lake, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root.parent)
+    monkeypatch.delenv("MELTANO_PROJECT_ROOT", raising=False)
+    Path("projections.yml").write_text(f"lake_root: {root.name}\ntables: {{}}\n")
+    assert "flights" in run("ls").stdout
+    assert run("diff", "v1", "v2", "--tap", "t", "--stream", "flights").exit_code == 0
+    other = run("ls", env={"SINGERLAKE_LAKE_ROOT": "elsewhere"})
+    assert (other.exit_code, "elsewhere" in other.stderr) == (2, True)
 
 
 def test_the_lake_may_come_from_the_environment(run: Run, lake: Lake) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from singerlake.clock import timestamp
 from singerlake.conditions import Condition
 from singerlake.errors import SingerlakeError, UnknownNameError, expected_errors
+from singerlake.glance import at_a_glance
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.defaults import GRACE
 from singerlake.upkeep.erase.erase import EraseResult, erase, who_erases
@@ -23,6 +24,7 @@ class SkippedStream:
     stream: str
 
 
+@at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseStreamsResult:
     """What was erased from each stream, or with ``dry_run`` would be, by whom and when. ``skipped`` streams do not have

@@ -6,6 +6,7 @@ from functools import partial
 
 import click
 
+from singerlake.cli import completion
 from singerlake.cli.erasing import failure, told
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.help import Documented
@@ -34,7 +35,13 @@ from singerlake.upkeep.drop import DropFailure, DropRunResult, StreamDrop
     ),
 )
 @partial(with_lake, stores=True)
-@click.option("--tap", metavar="TAP", required=True, help="The tap to drop, or whose stream to drop.")
+@click.option(
+    "--tap",
+    metavar="TAP",
+    required=True,
+    shell_complete=completion.taps,
+    help="The tap to drop, or whose stream to drop.",
+)
 @stream_option
 @click.option("--run", metavar="ID", help="Drop only the messages that this run of a target brought.")
 @shows_first("--delete", "Drop")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from singerlake.cli import completion
 from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, tap_option, with_lake
 from singerlake.cli.output import say, say_json, shown
@@ -48,7 +49,9 @@ def ls(lake: Lake, tap: str | None, as_json: bool) -> None:
     ),
 )
 @with_lake
-@click.option("--tap", metavar="GLOB", help="The tap. Not needed where the lake has one.")
+@click.option(
+    "--tap", metavar="GLOB", shell_complete=completion.taps, help="The tap. Not needed where the lake has one."
+)
 @click.option(
     "--stream", metavar="STREAM", help="The stream. Default: all of the tap that have no policy of their own."
 )
@@ -73,7 +76,7 @@ def set_(
     examples=("singerlake policy unset lake --tap my-tap", "singerlake policy unset lake --tap my-tap --stream events"),
 )
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, help="The tap, which may be gone.")
+@click.option("--tap", metavar="TAP", required=True, shell_complete=completion.taps, help="The tap, which may be gone.")
 @click.option("--stream", metavar="STREAM", help="The stream. Default: the policy of all others of the tap.")
 @json_option
 def unset(lake: Lake, tap: str, stream: str | None, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from singerlake.cli import completion
 from singerlake.cli.help import Documented
 from singerlake.cli.options import json_option, with_lake
 from singerlake.cli.output import say, say_json, shown
@@ -21,7 +22,12 @@ from singerlake.lake import Lake
     ),
 )
 @with_lake
-@click.option("--tap", metavar="GLOB", help="The tap to annotate. Not needed where the lake has one.")
+@click.option(
+    "--tap",
+    metavar="GLOB",
+    shell_complete=completion.taps,
+    help="The tap to annotate. Not needed where the lake has one.",
+)
 @click.option("--owner", metavar="TEXT", help="Who owns it; '' removes the owner.")
 @click.option("--description", metavar="TEXT", help="What it is; '' removes the description.")
 @click.option("--link", "links", metavar="NAME=URL", multiple=True, help="A page about it; may be repeated.")
