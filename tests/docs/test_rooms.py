@@ -39,7 +39,18 @@ def test_the_map_names_every_module_of_a_package_s_first_level(package: str) -> 
 
 def test_the_map_names_nothing_that_is_gone() -> None:
     there = {path.name for place in (*PACKAGES, "tests", "bench") for path in (ROOT / place).rglob("*")}
-    there |= {"shared", "tap-singerlake", "target-singerlake", "docs", "tests", "bench", "demo", "tools", "findings"}
+    there |= {
+        "shared",
+        "tap-singerlake",
+        "target-singerlake",
+        "docs",
+        "tests",
+        "bench",
+        "demo",
+        "tools",
+        "findings",
+        "examples",
+    }
     there |= {part for package in PACKAGES for part in package.split("/")}
     parts = {part for name in named() for part in name.strip("/").split("/") if part not in ("", ".")}
     assert parts - there - {path.name for path in (ROOT / "docs").iterdir()} == set()
