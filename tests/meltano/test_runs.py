@@ -94,6 +94,8 @@ def test_only_selected_streams_are_replayed(project: Project) -> None:
 
 @pytest.mark.thorough
 def test_a_target_killed_after_a_commit_fails_the_run_and_the_next_run_loses_nothing(project: Project) -> None:
+    project.source_has(users=rows(1, 5))
+    project.captured()
     project.source_has(users=rows(1, 9))
     run = subprocess.Popen(
         [BIN / "meltano", "run", "tap-rows", "target-singerlake"],

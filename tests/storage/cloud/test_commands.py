@@ -55,7 +55,7 @@ def test_every_command_works(cloud: Cloud, tmp_path: Path) -> None:
     says("7 records; the stream would begin at offset 8", "expire", *ONE, "--before-offset", "8")
     says("the stream begins at offset 8", "expire", *ONE, "--before-offset", "8", "--delete", "--now")
     says("sound: 1 stream, 1 file, 1 message", "verify")
-    says("t/users.: moved", "store migrate", "--to", "log")
+    says("t/users.: moved", "store migrate", "--yes", "--to", "log")
     del commands.environment["TARGET_SINGERLAKE_MANIFEST_STORE"]
     commands.capture([record(9)])
     run = _last_run(commands)
