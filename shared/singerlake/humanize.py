@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from datetime import UTC, datetime
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -53,6 +52,9 @@ def cell_width(text: str) -> int:
     """How many columns of a terminal ``text`` takes: characters of East Asia take two, and combining marks none."""
     if text.isascii():
         return len(text)
+    # Errors are imported by whatever Spark starts, and few of them have such names.
+    import unicodedata
+
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )

@@ -17,6 +17,7 @@ from singerlake import errors
 from singerlake.clock import SystemClock, random_id
 from singerlake.storage.keys import FLOCK_NAME
 from singerlake.storage.local import files
+from singerlake.storage.local import storage as local
 from singerlake.storage.local.storage import ABANDONED_AFTER, LocalStorage
 from singerlake.storage.port import Refused, Written
 from tests.processes.forked import FORKED
@@ -383,3 +384,17 @@ def test_what_is_not_whole_is_given_beside_the_listing(tmp_path: Path) -> None:
     assert given("") == {"a/.tmp-1": b"22", "a/b/.tmp-2": b"333", "ab/.tmp-3": b"4"}
     assert given("c/") == {}
     assert [entry.key for entry in storage.list("a/")] == ["a/b/whole"]
+
+
+def test_what_becomes_whole_while_it_is_looked_for_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(tmp_path, clock=SystemClock(), ids=random_id)
+    for name in (".tmp-1", ".tmp-2"):
+        (tmp_path / name).write_bytes(name.encode())
+    found = list(local.files_not_whole(tmp_path, ""))
+    monkeypatch.setattr(local, "files_not_whole", lambda top, prefix: iter(found))
+    (tmp_path / ".tmp-1").rename(tmp_path / "whole")
+    ((name, stream),) = storage.unfinished("")
+    with stream:
+        assert (name, stream.read()) == (".tmp-2", b".tmp-2")

@@ -231,8 +231,13 @@ class LocalStorage:
     def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
         check_prefix(prefix)
         for name, path in files_not_whole(Path(self._places.top), prefix):
-            with suppress(FileNotFoundError), self._reading(name):
-                yield name, path.open("rb")
+            try:
+                with self._reading(name):
+                    opened = path.open("rb")
+            except MissingFileError:
+                # Its writer ended meanwhile.
+                continue
+            yield name, opened
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         with self._writing(key):

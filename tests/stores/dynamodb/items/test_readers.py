@@ -83,4 +83,4 @@ def test_the_collector_tells_what_goes(root: str, config: Config) -> None:
     assert json.loads(gc("--json"))["streams"][0]["segments"]["copies"] == []
     told = gc() + gc()
     assert "the file entries of" in told
-    assert "removed from the table" in told
+    assert "deleted from the table" in told
