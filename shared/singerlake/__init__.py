@@ -104,7 +104,7 @@ _FROM = {
     "StoreSettings": "singerlake.settings",
     "StreamView": "singerlake.stores.atomic.view",
 }
-"""Where what is no error comes from. Each is imported when it is first asked for: commands must start quickly."""
+"""Where what is not an error comes from. Each is imported when it is first asked for: commands must start quickly."""
 
 __all__ = [
     "AccessDeniedError",

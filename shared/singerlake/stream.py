@@ -274,7 +274,7 @@ class LakeStream:
         gives the last bytes only if size and SHA-256 are those of the row.
 
         Raises ``UnknownNameError`` where no record has such a file, ``MissingFileError`` where the lake lost it, and
-        ``SettingError`` for what is no SHA-256; while it is read ``BrokenFileError`` and what the storage raises.
+        ``SettingError`` for what is not a SHA-256; while it is read ``BrokenFileError`` and what the storage raises.
         """
         return open_attached(self.lake.storage, self.prefix, file, self.snapshot)
 
@@ -458,7 +458,7 @@ class LakeStream:
         ``spool_dir`` is where copies of files above 4 MB lie until they are uploaded; None: the folder of this machine
         for temporary files. ``threads`` is how many files are put at once.
 
-        Nothing is written if a file is not there, is no regular file, or has a name that is not UTF-8. Up to 10,000
+        Nothing is written if a file is not there, is not a regular file, or has a name that is not UTF-8. Up to 10,000
         records are committed at once; what was committed before an error stays. Raises ``SettingError``,
         ``NotALakeError`` where something else than a lake is, ``ChangedFileError`` where a file changed while it was
         read, ``AccessDeniedError``, ``TooManyConflictsError``, ``UnknownOutcomeError``, and what storage raises.

@@ -149,8 +149,8 @@ class Bar:
 
 @contextmanager
 def bar(stream: TextIO, unit: str = "bytes") -> Iterator[Bar | None]:
-    """A bar on this stream while the block runs, counted in ``unit``; None where it is no terminal that can show one.
-    Log lines take it away before they are written."""
+    """A bar on this stream while the block runs, counted in ``unit``; None where it is not a terminal that can show
+    one. Log lines take it away before they are written."""
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return

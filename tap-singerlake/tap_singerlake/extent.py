@@ -43,7 +43,7 @@ def start_offset(
 
 
 def bookmark_in(state: Mapping[str, Any], stream: str) -> Bookmark | None:
-    """The bookmark that a STATE has for a stream; None where it has none. Raises ``SettingError`` for what is no
+    """The bookmark that a STATE has for a stream; None where it has none. Raises ``SettingError`` for what is not a
     bookmark of this tap."""
     stored = state.get("bookmarks", {}).get(stream)
     if not stored:

@@ -19,7 +19,7 @@ _CONTENT = (b'"record"', b'"value"')
 
 
 class UnreadableLineError(InvalidMessageError, InvalidInputLine):
-    """A line that is no Singer message."""
+    """A line that is not a Singer message."""
 
 
 class MessageBeforeSchemaError(InvalidMessageError, RecordsWithoutSchemaException):
@@ -39,7 +39,7 @@ class RecordAgainstSchemaError(InvalidMessageError):
 
 
 def unreadable(problem: str, line: bytes, number: int) -> UnreadableLineError:
-    """The error for a line that is no message: its number, its length in bytes and how it begins."""
+    """The error for a line that is not a message: its number, its length in bytes and how it begins."""
     return UnreadableLineError(
         problem, hint="look at what the tap writes", line=number, length=len(line), begins=excerpt(line)
     )

@@ -30,14 +30,19 @@ PHRASES = re.compile(
     r"\b(of which|so many|whoever|none that is|otherwise than|unless told otherwise|up to, and not with|"
     r"slip of the pen|rather was|lets? this user not|for who cannot|heard of|and is none|honours no|somebody else|"
     r"put back from|from outside|going on (?:in|without)|save for|keeps none of the others|is none of its|"
-    r"is no (?:whole|positive|share|duration|counterpart)|does not any more|no use|with an eye to)\b",
+    r"does not any more|no use|with an eye to)\b",
     re.IGNORECASE,
 )
+IS_NO = re.compile(
+    r"(?<!there )\b(?:is|are|was|were) no (?!(?:longer|more|such|sign|need|way|one)\b)[`'\"]*\w+", re.IGNORECASE
+)
+"""What "is not" something."""
 
 
 def hard(text: str) -> list[str]:
     """The phrases in a text, also those that are broken over two lines."""
-    return PHRASES.findall(" ".join(text.split()))
+    line = re.sub(r"\s*\n\s*(?:# ?)?", " ", text)
+    return [*PHRASES.findall(line), *IS_NO.findall(line)]
 
 
 def messages(path: Path) -> Iterator[str]:
@@ -79,3 +84,21 @@ def test_settings_read_fluently() -> None:
 
 def test_messages_read_fluently() -> None:
     assert {str(path.relative_to(ROOT)): text for path in SOURCES for text in messages(path) if hard(text)} == {}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_docstrings_and_comments_say_what_is_not(path: Path) -> None:
+    assert IS_NO.findall(re.sub(r"\s*\n\s*(?:# ?)?", " ", path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("'x' is no age", 1),
+        ("of lines that\n    # are no messages", 1),
+        ("there is no lake here", 0),
+        ("it is no longer there, and there are no others", 0),
+    ],
+)
+def test_what_is_no_something_is_found(text: str, found: int) -> None:
+    assert len(hard(text)) == found

@@ -1,7 +1,7 @@
 """From Arrow record batches to Singer RECORD lines, column by column and exactly.
 
 The text of a whole column is made at a time, in Arrow, and the columns are then joined row by row; no row is ever a
-Python object. Whatever JSON cannot hold is refused: NaN and the infinities, text that is no UTF-8, years beyond 9999.
+Python object. Whatever JSON cannot hold is refused: NaN and the infinities, text that is not UTF-8, years beyond 9999.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def find_files(given: Sequence[str], *, recursive: bool, lake: str | None) -> li
     ``recursive`` allows, by their path below it, in the byte order of names, and links are followed. ``lake`` is the
     folder of the lake that they are for, where it is one: neither it nor a folder in it must be among them.
 
-    Raises ``SettingError`` for what is not there, is no regular file, has a name that is not UTF-8 or the name of
+    Raises ``SettingError`` for what is not there, is not a regular file, has a name that is not UTF-8 or the name of
     another one; ``AccessDeniedError`` for a folder that cannot be read.
     """
     home = os.path.realpath(lake) if lake is not None and os.path.isdir(lake) else None

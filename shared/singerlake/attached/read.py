@@ -32,7 +32,7 @@ def open_attached(
     """A stream of one attached file below ``prefix``, as ``open_checked`` gives it. ``file`` is a SHA-256, or a row;
     with a row, ``state`` is asked only if its object is gone. None is the SHA-256 of a file that could not be read.
 
-    Raises ``SettingError`` for a text that is no SHA-256, ``UnknownNameError`` where no record has such a file,
+    Raises ``SettingError`` for a text that is not a SHA-256, ``UnknownNameError`` where no record has such a file,
     ``MissingFileError`` where a record has it and its object is gone, or could not be read when it was captured.
     """
     checksum = file.sha256 if isinstance(file, Attached) else file

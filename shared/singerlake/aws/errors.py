@@ -1,4 +1,4 @@
-"""What botocore's errors mean that are no answer of one service, and the codes that all services have in common.
+"""What botocore's errors mean that are not answers of one service, and the codes that all services have in common.
 
 Codes decide, statuses only where a reply carries no code: one status stands for too many things. See
 https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and

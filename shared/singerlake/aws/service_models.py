@@ -20,7 +20,7 @@ _READ: Mapping[str, Callable[[bytes], bytes]] = {".json": bytes, ".json.gz": gzi
 class _Files(JSONFileLoader):  # type: ignore[misc]
     def load_file(self, file_path: str) -> Any:
         for suffix, unpacked in _READ.items():
-            # What is no JSON is botocore's to refuse.
+            # What is not JSON is botocore's to refuse.
             with suppress(FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
                 return msgspec.json.decode(unpacked(Path(file_path + suffix).read_bytes()))
         return super().load_file(file_path)

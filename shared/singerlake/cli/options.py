@@ -94,7 +94,7 @@ class Names:
 
 
 def with_settings(command: Callable[..., Any], *, stores: bool = False) -> Callable[..., Any]:
-    """Give a command the settings that are no secrets as options; ``settings_in`` takes them out of its arguments.
+    """Give a command the settings that are not secrets as options; ``settings_in`` takes them out of its arguments.
     ``stores``: those of manifest stores, too."""
     for name, kind in reversed((_SETTINGS if stores else STORAGE_SETTINGS).items()):
         if not kind.get("secret"):

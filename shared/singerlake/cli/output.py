@@ -178,7 +178,7 @@ def _padded(text: str, width: int, column: Column) -> str:
 @contextmanager
 def progress(unit: str = "bytes") -> Iterator[Report | None]:
     """What a method takes as its ``progress`` while the block runs: a display on standard error of what is worked on,
-    counted in ``unit``; where that is empty, the name says in what. None where that is no terminal or the command is
+    counted in ``unit``; where that is empty, the name says in what. None where that is not a terminal or the command is
     quiet."""
     with nullcontext() if is_quiet() else bar(sys.stderr, unit) as drawn:
         yield None if drawn is None else drawn.show

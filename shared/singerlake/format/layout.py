@@ -214,7 +214,7 @@ def segment_name(offset: int, id: str) -> str:
 
 
 def segment_key(tap_id: str, stream: str, name: str) -> str:
-    """Where a segment is. Raises ``ValueError`` for what is no segment's name."""
+    """Where a segment is. Raises ``ValueError`` for what is not a segment's name."""
     if not _SEGMENT_NAME.match(name):
         raise ValueError(f"{name!r} is not a segment's name")
     return f"{segments_prefix(tap_id, stream)}{name}{_SEGMENT_SUFFIX}"

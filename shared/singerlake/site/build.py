@@ -144,7 +144,7 @@ def _troubles(facts: LakeFacts) -> Iterator[SiteTrouble]:
 
 
 def _check_apart(lake: Lake, output: Path) -> None:
-    """A site is no part of a lake, whose folders are all taps and streams, or tables. Raises ``SettingError``."""
+    """A site is not part of a lake, whose folders are all taps and streams, or tables. Raises ``SettingError``."""
     url = lake.storage.url
     if "://" in url:
         return

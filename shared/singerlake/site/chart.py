@@ -149,7 +149,7 @@ def _bars(values: Sequence[tuple[int, str]], written: Callable[[int], str]) -> t
     lines = -(-most // step)
     scale = HEIGHT / (lines * step)
     place = 100 / len(values)
-    # A single period is no wall of colour.
+    # A single period is not a wall of colour.
     width = min(place * (1 - _GAP), 12.0)
     bars = []
     for number, (value, said) in enumerate(values):

@@ -15,7 +15,7 @@ def file_bytes(column: Column | str, path: str, **options: Any) -> Column:
     lake; tasks use them, and read and check each file whole. Needs pyspark 4.1 or newer.
 
     Raises ``SettingError``. A task raises ``MissingFileError``, ``BrokenFileError``, ``ValueDoesNotFitError`` for a
-    file of 2 GiB or more, ``SettingError`` for what is no attached file of this lake, and what the storage raises.
+    file of 2 GiB or more, ``SettingError`` for what is not an attached file of this lake, and what the storage raises.
 
     Example:
         >>> files = frame.selectExpr("id", "explode(_singerlake_files) AS file")

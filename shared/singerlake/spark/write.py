@@ -324,7 +324,7 @@ def json_schema(schema: spark.StructType, key_properties: Sequence[str]) -> dict
     """The schema of the RECORDs of rows of ``schema``. The columns of ``key_properties`` are never null.
 
     Raises ``SettingError`` for a column that JSON or a reader of the lake cannot hold, ``UnknownNameError`` for a key
-    that is no column.
+    that is not a column.
     """
     if not schema.fields:
         raise SettingError("the DataFrame has no columns", hint="select at least one")

@@ -24,8 +24,8 @@ def check_texts(settings: Any, names: Mapping[str, str]) -> None:
 
 
 def check_endpoint(name: str, url: str, *, credentials: str) -> None:
-    """Refuse what is no endpoint, or holds what messages must not show. ``name`` is the setting's, and ``credentials``
-    says which settings take them. Raises ``SettingError``, which does not show the URL."""
+    """Refuse what is not an endpoint, or holds what messages must not show. ``name`` is the setting's, and
+    ``credentials`` says which settings take them. Raises ``SettingError``, which does not show the URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingError(f"{name} is not a URL", hint="write http://host:port or https://host")

@@ -135,7 +135,7 @@ class LakeContext(Protocol):
 
 
 def lake_id_for(lake: LakeContext, dry_run: bool) -> str:
-    """The lake's id; what a dry run gives where there is none yet is no lake's."""
+    """The lake's id; what a dry run gives where there is none yet is not a lake's."""
     return lake.known_lake_id() or lake.ids() if dry_run else lake.lake_id()
 
 

@@ -156,7 +156,7 @@ def folder_of(storage: Storage) -> str | None:
 
 
 def require_nothing(storage: Storage) -> None:
-    """Raise ``NotALakeError`` where something is, which is no lake: a typing mistake must not begin one there."""
+    """Raise ``NotALakeError`` where something is, which is not a lake: a typing mistake must not begin one there."""
     there, folder = storage.list_folder(""), folder_of(storage)
     # A run that failed may have left the objects of its probe, and nothing else.
     others = set(there.folders) - {PROBE_PREFIX}

@@ -61,7 +61,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing a person may want to know. ``key`` is the object it is about, relative to the lake root. A finding
-    that is no ``problem`` is a note: nothing has to be done about it."""
+    that is not a ``problem`` is a note: nothing has to be done about it."""
 
     kind: Kind
     key: str

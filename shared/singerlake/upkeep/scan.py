@@ -41,7 +41,7 @@ class Lines:
     """Checks and counts the lines of the file at ``key``, as they pass. ``messages``, ``records``, ``erased`` (holes),
     ``holes`` (where these stand: each row of them as a ``HOLES``), ``extracted`` (the span of the records' times, where
     ``times`` are wanted), ``stream`` and ``schema`` are what was seen so far.
-    Methods raise ``BrokenFileError`` where a line is no message of the stream that the SCHEMA message names."""
+    Methods raise ``BrokenFileError`` where a line is not a message of the stream that the SCHEMA message names."""
 
     def __init__(self, key: str, *, times: bool) -> None:
         self.messages = 0
@@ -307,8 +307,8 @@ def scan(stream: BinaryIO, *, key: str, times: bool = True) -> ScanResult:
     """Read a whole data file from its stored bytes. ``times``: its ``first`` and ``last`` are wanted, which are None
     otherwise.
 
-    Raises ``BrokenFileError`` where the gzip is damaged or cut, where a line is no Singer message or of another stream
-    than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says.
+    Raises ``BrokenFileError`` where the gzip is damaged or cut, where a line is not a Singer message or of another
+    stream than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says.
     """
     reader = _ScanReader(key, times)
     walk(stream, reader)

@@ -75,7 +75,7 @@ class StreamVerify:
 class VerifyResult:
     """What was checked, and what was found. In all ``streams`` so many ``files``, ``messages`` and ``bytes`` are
     listed, and ``attached`` files. Of the files, ``read`` ones were read whole, and ``noted`` ones were not, since a
-    journal says that they are sound. ``seed`` draws the same sample once more. Findings that are no ``problem`` are
+    journal says that they are sound. ``seed`` draws the same sample once more. Findings that are not a ``problem`` are
     notes."""
 
     lake: str
@@ -436,7 +436,7 @@ def _kept(storage: Storage, entries: Iterable[Entry], tap: str, stream: str) -> 
 def _still(
     findings: list[Finding], strays: list[Entry], state: Callable[[], Manifest | None], prefix: str
 ) -> Iterator[Finding]:
-    """The findings that hold of the newest state, too: what a live writer has committed meanwhile is no stray, and a
+    """The findings that hold of the newest state, too: what a live writer has committed meanwhile is not a stray, and a
     file that is gone may have been vacuumed and collected."""
     lacking = {finding.key for finding in findings if finding.kind == "missing"}
     fresh = state() if strays or lacking else None

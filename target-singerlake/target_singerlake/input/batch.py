@@ -63,8 +63,8 @@ class Batch:
         """The records of one file as RECORD lines, in blocks, each with its first line's number in the file.
         ``open_storage`` opens a bucket, which is named as a lake's root is.
 
-        Raises ``UnreadableLineError`` for a line that is no JSON object, ``InvalidMessageError`` for a file that cannot
-        be read, and what storage raises.
+        Raises ``UnreadableLineError`` for a line that is not a JSON object, ``InvalidMessageError`` for a file that
+        cannot be read, and what storage raises.
         """
         number = 1
         with closing(_opened(url, open_storage)) as raw:

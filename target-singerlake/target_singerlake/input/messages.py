@@ -50,8 +50,8 @@ class Records(msgspec.Struct, frozen=True, gc=False):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One line that is no RECORD, as it came, newline and all. ``held``: since which epoch of ``HeldStates`` it waited
-    for its stream's SCHEMA; None where it did not."""
+    """One line that is not a RECORD, as it came, newline and all. ``held``: since which epoch of ``HeldStates`` it
+    waited for its stream's SCHEMA; None where it did not."""
 
     kind: Kind
     stream: str

@@ -125,10 +125,10 @@ class BatchDecoder:
     ) -> tuple[pa.RecordBatch, int]:
         """The records of whole lines, and how many messages these are; only records with offsets [``first``, ``stop``)
         are in the batch. ``offset`` is that of the first message where the others follow in a row, else those of all.
-        SCHEMA lines are no messages.
+        SCHEMA lines are not messages.
 
-        Raises ``ValueDoesNotFitError`` in the mode ``FAILFAST``, and ``BrokenFileError`` for a line that is no Singer
-        message.
+        Raises ``ValueDoesNotFitError`` in the mode ``FAILFAST``, and ``BrokenFileError`` for a line that is not a
+        Singer message.
         """
         offsets = range(offset, sys.maxsize) if isinstance(offset, int) else offset
         taken = self._plain.take(data)
@@ -196,7 +196,7 @@ class BatchDecoder:
         return None
 
     def _blank(self, typed: msgspec.json.Decoder[Any]) -> Any:
-        """What stands for the record of a message that has none; None where such a message is no row."""
+        """What stands for the record of a message that has none; None where such a message is not a row."""
         return typed.decode(_EMPTY).record if self._all else None
 
     def _assemble(self, rows: Rows, data: bytes, origin: Origin) -> pa.RecordBatch:

@@ -66,7 +66,7 @@ class SlowPath:
 
     def rows(self, data: bytes, offsets: Sequence[int], origin: Origin) -> Rows:
         """The rows of whole lines, whose messages have these ``offsets``; there may be more of them. Raises
-        ``BrokenFileError`` for a line that is no Singer message."""
+        ``BrokenFileError`` for a line that is not a Singer message."""
         messages: list[Any] = []
         lost: dict[int, list[Lost]] = {}
         count = 0
@@ -119,7 +119,7 @@ class SlowPath:
         return text_of(value)
 
     def _message(self, line: bytes, position: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
-        """A line as the typed decoder gives it. Raises ``ValueError`` where it is no message."""
+        """A line as the typed decoder gives it. Raises ``ValueError`` where it is not a message."""
         try:
             if self._raw:
                 line.decode()
@@ -245,7 +245,7 @@ def text_at(line: bytes, keys: tuple[str, ...]) -> bytes:
 
 
 def captured(line: bytes) -> str:
-    """The record of a RECORD message as it was written; anew, with the same values, where that is no UTF-8."""
+    """The record of a RECORD message as it was written; anew, with the same values, where that is not UTF-8."""
     try:
         return text_at(line, ("record",)).decode()
     except NOT_STRICT:
@@ -279,7 +279,7 @@ def _behind_space(text: str, at: int) -> int:
 
 
 def fit_text(text: bytes, column: Column, path: str, lost: list[Lost] | None, keys: tuple[str, ...]) -> Any:
-    """As ``values.fit``, of a value's JSON text. Raises ``Misfit``, and one of ``NOT_STRICT`` for what is no strict
+    """As ``values.fit``, of a value's JSON text. Raises ``Misfit``, and one of ``NOT_STRICT`` for what is not strict
     JSON."""
     if text == _NOTHING:
         return None

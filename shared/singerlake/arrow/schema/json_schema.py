@@ -121,7 +121,7 @@ def _number(schema: dict[str, Any]) -> Column:
 
 
 def _exact(value: Any) -> decimal.Decimal | None:
-    """A JSON number as the decimal it was most likely written as; None where it is no finite number."""
+    """A JSON number as the decimal it was most likely written as; None where it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     exact = decimal.Decimal(value if isinstance(value, int) else repr(value))

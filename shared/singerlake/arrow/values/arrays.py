@@ -346,7 +346,7 @@ _POWER = 18
 
 
 def decimals(texts: pa.Array, arrow: pa.Decimal128Type) -> pa.Array:
-    """The numbers written in ``texts`` as ``arrow``. Raises ``pyarrow.ArrowInvalid`` where one is no number, or has
+    """The numbers written in ``texts`` as ``arrow``. Raises ``pyarrow.ArrowInvalid`` where one is not a number, or has
     more digits before or after the point than the type."""
     import pyarrow.compute as pc
 

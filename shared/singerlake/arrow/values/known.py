@@ -88,7 +88,7 @@ _MESSAGE = msgspec.json.Decoder(_AnyRecord)
 
 def undeclared(line: bytes, known: KnownObject) -> list[Lost]:
     """What no schema declares in the record of a RECORD message, in its order. Raises ``msgspec.DecodeError``,
-    ``UnicodeDecodeError`` and ``RecursionError`` for a line that is no strict JSON."""
+    ``UnicodeDecodeError`` and ``RecursionError`` for a line that is not strict JSON."""
     return list(_of_object(_MESSAGE.decode(line).record, known, ()))
 
 

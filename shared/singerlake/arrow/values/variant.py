@@ -17,7 +17,7 @@ _PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
 _NULL, _TRUE, _FALSE, _INT8 = range(4)
 _DOUBLE, _DECIMAL4, _LONG_STRING = 7, 8, 16
 _SHORTEST = 64
-"""Bytes from which on a string is no short one."""
+"""Bytes from which on a string is not a short one."""
 _DIGITS = (9, 18, 38)
 """The most digits, and the most of them after the point, of a decimal of 4, 8 and 16 bytes."""
 _LONGEST_INTEGER = 19
@@ -32,7 +32,7 @@ class TooManyDigitsError(ValueError):
 
 def encode(value: Any) -> tuple[bytes, bytes]:
     """``value`` (as ``values.parse`` gives it) and the metadata that belongs to it. Raises ``TooManyDigitsError`` for a
-    number that no type of a variant holds exactly, ``UnicodeEncodeError`` for a string that is no Unicode."""
+    number that no type of a variant holds exactly, ``UnicodeEncodeError`` for a string that is not Unicode."""
     keys = sorted({key.encode() for key in _keys(value)})
     numbered = {key: number for number, key in enumerate(keys)}
     return _value(value, numbered), _metadata(keys)

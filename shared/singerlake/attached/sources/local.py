@@ -1,4 +1,4 @@
-"""Files of this machine below allowed folders. What leads out of them, and what is no file, is not opened."""
+"""Files of this machine below allowed folders. What leads out of them, and what is not a file, is not opened."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ CORRECT = "correct the tap or the file, or set on_missing_file to record"
 _INLINE = f"if it is the file itself, set base64 for this property; else {CORRECT}"
 _FORMS = "a location is an absolute path, or begins with file:///, https://, s3://, gs:// or az://"
 FOR_BYTES = f"{_FORMS}; if it is the file itself, set base64 for this property in file_properties"
-"""The next step where a text is no location, and may be bytes."""
+"""The next step where a text is not a location, and may be bytes."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?|\[[0-9a-f:.]+\]")
 _URL = re.compile(r"(?:https|s3|gs|az)://", re.IGNORECASE)
@@ -155,8 +155,8 @@ def may_be_base64(text: str) -> bool:
 
 def told(text: str) -> str | None:
     """``text`` as the ``source`` of a row: of a URL without its user, its query and its fragment, which may be secret.
-    None for what no row can hold, and for what holds bytes itself or may be bytes. What is no location may be a URL all
-    the same, with something in front of it."""
+    None for what no row can hold, and for what holds bytes itself or may be bytes. What is not a location may be a URL
+    all the same, with something in front of it."""
     if len(text) > LONGEST or not _is_utf8(text) or _HOLDS_BYTES.match(text) or may_be_base64(text):
         return None
     if _PATH.match(text):
@@ -217,7 +217,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def _decoded(text: str) -> str:
-    """``text`` without its percent escapes; nothing where it is no UTF-8 then."""
+    """``text`` without its percent escapes; nothing where it is not UTF-8 then."""
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:

@@ -55,7 +55,7 @@ def envelope(line: bytes) -> Envelope | None:
 
 def loads(line: bytes, *, parse_int: Callable[[str], Any] = int) -> Any:
     """A line as the standard library's parser takes it, which takes what a writer keeps: NaN, lone surrogates, values
-    that are nested deeply. Raises ``ValueError``, also for what is no UTF-8 or begins with a byte order mark, and
+    that are nested deeply. Raises ``ValueError``, also for what is not UTF-8 or begins with a byte order mark, and
     ``RecursionError``."""
     text = line.decode()
     return with_room(lambda: json.loads(text, parse_int=parse_int))
@@ -144,7 +144,7 @@ def is_schema_line(line: bytes) -> bool:
 
 
 def messages_in(lines: bytes) -> int:
-    """How many of whole lines are no SCHEMA message."""
+    """How many of whole lines are not SCHEMA messages."""
     count, has_word = look(lines)
     return count - sum(map(is_schema_line, lines.split(b"\n"))) if has_word else count
 

@@ -47,7 +47,7 @@ Rule = Retention | WrongRetention
 
 def rules_in(stored: Any) -> dict[str, Rule]:
     """What the ``retention`` of a tap says, by stream; people write it by hand, so it may be any JSON value. One that
-    is no object counts as what is said of all streams."""
+    is not an object counts as what is said of all streams."""
     if not isinstance(stored, dict):
         return {ALL_OTHERS: WrongRetention("it is not an object")}
     return {stream: _rule(each) for stream, each in stored.items()}

@@ -21,7 +21,7 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``message`` is the number of the record among the messages of its data file, from 0. ``source`` is where the file
     came from, None where the record held its bytes. ``sha256``, ``bytes`` and ``media_type`` are None for a file that
     could not be read. ``copy`` tells objects with the same bytes apart. Raises ``ValueError`` where some of the three
-    are None and some are not; decoding refuses what is no checksum, since it becomes part of a key.
+    are None and some are not; decoding refuses what is not a checksum, since it becomes part of a key.
     """
 
     message: _Count

@@ -44,7 +44,7 @@ def in_pieces(body: bytes, known: FileList, *, piece: int = PIECE) -> Manifest |
     where ``body`` is not laid out as Singerlake does, or is not a manifest: decoding all of it tells which.
 
     No text between quotes holds a quote that is not escaped, so what marks the ends of the list cannot be part of a
-    name. It can be part of a schema; then what is left around the list is no JSON, or names other files than the one
+    name. It can be part of a schema; then what is left around the list is not JSON, or names other files than the one
     that stands in for the list.
     """
     end = body.rfind(_AFTER)

@@ -57,7 +57,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def captures(self) -> bool:
-        """Whether it brought messages, and was no maintenance."""
+        """Whether it brought messages, and was not maintenance."""
         return self.kind == CAPTURE
 
 

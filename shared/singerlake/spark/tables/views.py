@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from singerlake.arrow.schema.columns import Column
 
 PATTERN = frozenset("*?[]{}\\")
-"""What is no part of a name in the paths that Spark's own readers take. Names below the root hold none of it."""
+"""What is not part of a name in the paths that Spark's own readers take. Names below the root hold none of it."""
 
 
 def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> DataFrame:

@@ -1,5 +1,5 @@
 """Where objects lie below one folder of a POSIX file system, and how they are opened: no symbolic link below it is
-followed, and what is no regular file is no object."""
+followed, and what is not a regular file is not an object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from singerlake.storage.keys import check_key, is_key
 
 
 class Places:
-    """Of the keys of a lake whose root is ``root``. Methods raise ``CorruptObjectError`` for what is no key, and
+    """Of the keys of a lake whose root is ``root``. Methods raise ``CorruptObjectError`` for what is not a key, and
     ``AccessDeniedError`` where a link lies on the way."""
 
     def __init__(self, root: Path) -> None:
@@ -191,7 +191,7 @@ def _regular(path: str) -> tuple[int, os.stat_result]:
 def _body(name: str, folder: int, most: int) -> bytes | None:
     """The whole of a regular file of at most that many bytes in an open folder; None of any other."""
     try:
-        # What is no file must not be waited for.
+        # What is not a file must not be waited for.
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder)
     except OSError:
         return None

@@ -112,7 +112,7 @@ class Decisions:
 
     def say_shown(self, name: str) -> None:
         """Note that no stream has to be looked at any more for a commit. Only to save readers a look: where it cannot
-        be noted, that is no error."""
+        be noted, that is not an error."""
         with suppress(SingerlakeError):
             self._storage.put(layout.shown_commit_key(self.tap, name), b"")
 

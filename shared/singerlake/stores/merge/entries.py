@@ -75,7 +75,8 @@ class Entries:
         return counts(key.time, entry.last_modified, self._settings.stale_ms)
 
     def read(self, names: Iterable[str]) -> Mapping[str, StoredEntry]:
-        """What the entries hold, for those that are still there. Raises ``CorruptObjectError`` for what is no entry."""
+        """What the entries hold, for those that are still there. Raises ``CorruptObjectError`` for what is not an
+        entry."""
         wanted = list(names)
         if len(wanted) <= _FEW or self._settings.parallel == 1:
             held = map(self._read, wanted)
@@ -84,7 +85,7 @@ class Entries:
             return {each.key: each for each in executor.map(self._read, wanted) if each is not None}
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove entries; absent ones are no matter."""
+        """Remove entries, absent ones too."""
         wanted = [self.key(name) for name in names]
         if len(wanted) <= _FEW or self._settings.parallel == 1:
             for key in wanted:

@@ -237,7 +237,7 @@ class MergeStore:
         return state
 
     def _from(self, base: Loaded) -> Loaded:
-        """``base``, or the newest state known here where that is no older."""
+        """``base``, or the newest state known here where that is not older."""
         newest = self._records.newest
         if newest is None or newest.manifest.transaction.number < base.manifest.transaction.number:
             return base

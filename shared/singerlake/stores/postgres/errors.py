@@ -31,7 +31,7 @@ _NOT_IN_BLOCKS = "08P01"
 
 
 class NotConnectedError(StorageUnavailableError):
-    """The server is not there, or lets nobody in for now. Raised as what it is a kind of, when waiting was no use."""
+    """The server is not there, or lets nobody in for now. Raised as what it is a kind of, when waiting did not help."""
 
     def __init__(self, message: str, *, hint: str, trouble: RetryReason) -> None:
         super().__init__(message, hint=hint)

@@ -1,6 +1,6 @@
 """Messages of a queue, committed: the core of every committer, whoever brings it the messages.
 
-A message is told to be done only behind the commit of its transaction, or where it is no use. Everything else comes
+A message is told to be done only behind the commit of its transaction, or where it is dropped. Everything else comes
 again, and is then found in the state.
 """
 

@@ -30,7 +30,7 @@ LARGEST = 200_000
 
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
-"""What comes of a text that is no message, the second one of one that is too deep."""
+"""What comes of a text that is not a message, the second one of one that is too deep."""
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class _MessageHead(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Why a message is no use."""
+    """Why a message is dropped."""
 
     reason: str
 

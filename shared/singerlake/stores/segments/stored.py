@@ -50,7 +50,7 @@ class _Naming(msgspec.Struct):
 
 
 def named_in(body: bytes) -> tuple[Segment, ...]:
-    """The segments that a stored state names; none where it is no state."""
+    """The segments that a stored state names; none where it is not a state."""
     try:
         return decode(body, _Naming).segments
     except msgspec.DecodeError:

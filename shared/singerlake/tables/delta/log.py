@@ -218,7 +218,7 @@ def _commit(storage: Storage, key: str) -> list[Action] | None:
 
 
 def _parsed(body: bytes) -> Any:
-    """None where it is no JSON."""
+    """None where it is not JSON."""
     try:
         return decode(body, Any)
     except msgspec.DecodeError:

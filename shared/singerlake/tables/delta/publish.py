@@ -70,7 +70,7 @@ def publish(storage: Storage, table: str, clock: Clock) -> None:
     is then at the state that it was at, or at a later one.
     """
     for _ in range(ATTEMPTS):
-        # The log first: what it shows was a state of the table then, so the state read after it is no older.
+        # The log first: what it shows was a state of the table then, so the state read after it is not older.
         log = read(storage, table)
         found = load(storage, table)
         if found is None or not has_log(found.state):

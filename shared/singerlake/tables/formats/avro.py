@@ -28,9 +28,9 @@ _LEVEL = 1
 class Avro:
     """Blocks of deflate, which every reader has to know. Every value may be null.
 
-    Names become legal: what is no ASCII letter, digit or underscore becomes an underscore, and a number behind it tells
-    equal ones apart. A field whose name changes has the original in ``doc``. Nested records are named after the way to
-    them.
+    Names become legal: what is not an ASCII letter, digit or underscore becomes an underscore, and a number behind it
+    tells equal ones apart. A field whose name changes has the original in ``doc``. Nested records are named after the
+    way to them.
     """
 
     extension = "avro"

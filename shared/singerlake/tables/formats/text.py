@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 class Csv:
     """UTF-8, a header, lines that end with CR LF. Text stands in quotes always and nothing else but JSON does, so that
-    a null, which is nothing, is no empty text, and a text of digits no number.
+    a null, which is nothing, is not an empty text, and a text of digits no number.
 
     ``escape`` puts ``'`` before text that a spreadsheet would take for a formula (OWASP, "CSV Injection").
     """

@@ -36,7 +36,7 @@ _COMMON_DOUBLE = r"^(0|-?[1-9][0-9]{0,14}|-?[0-9]{1,15}\.[0-9]{1,15})$"
 
 def cast(captured: pa.Array, column: Column, target: pa.DataType) -> pa.Array:
     """The values whose JSON texts are ``captured`` as ``column``, whose Arrow type is ``target``: text, JSON text or a
-    simple type that is no decimal. Null where the type cannot hold one."""
+    simple type that is not a decimal. Null where the type cannot hold one."""
     import pyarrow.compute as pc
 
     if isinstance(column, JsonText):
@@ -181,6 +181,6 @@ def with_rescued(rescued: pa.Array, row_values: dict[int, dict[str, Any]]) -> pa
     texts = rescued.to_pylist()
     for row, values in row_values.items():
         added = msgspec.json.encode(values).decode()
-        # What is there may hold what is no strict JSON; and it never holds these properties, which fitted so far.
+        # What is there may hold what is not strict JSON; and it never holds these properties, which fitted so far.
         texts[row] = f"{texts[row][:-1]},{added[1:]}" if texts[row] else added
     return pa.array(texts, rescued.type)

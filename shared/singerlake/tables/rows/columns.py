@@ -225,7 +225,7 @@ def unknown(declaration: TableDeclaration, what: str, wanted: str, names: list[s
 
 
 def left_out(declaration: TableDeclaration, what: str, wanted: str) -> SettingError:
-    """The error for a property that is used and is no column of the table."""
+    """The error for a property that is used and is not a column of the table."""
     if not declaration.rule(wanted).drop:
         # A declared name is looked for before: it is of the stream's key properties.
         return SettingError(

@@ -118,7 +118,7 @@ def without_working(rows: pa.Table, *kept: str) -> pa.Table:
 
 
 def is_working(name: str) -> bool:
-    """Whether a column of rows is no column of the table."""
+    """Whether a column of rows is not a column of the table."""
     return name in WORKING or is_partition(name)
 
 

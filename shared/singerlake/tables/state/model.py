@@ -104,7 +104,7 @@ class ColumnEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SideFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A parquet file that goes with a file of rows and is no part of the table."""
+    """A parquet file that goes with a file of rows and is not part of the table."""
 
     path: str
     rows: int

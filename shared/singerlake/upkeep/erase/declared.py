@@ -56,7 +56,7 @@ def doubt(condition: Condition, manifest: Manifest) -> SingerlakeError | None:
 
 def as_declared(condition: Condition, manifest: Manifest) -> Condition:
     """``condition`` with texts compared as what they are in a table of the stream, by all versions that declare some.
-    What is in no table since it may also be no text is compared likewise."""
+    What is in no table since it may also not be text is compared likewise."""
     records = [columns_of([each.schema]) for each in manifest.schemas.values()]
     return Condition(tuple(replace(test, reading=_reading(records, test.path)) for test in condition.tests))
 

@@ -169,7 +169,7 @@ def who_erases() -> str:
         user = getpass.getuser()
     except (OSError, KeyError):
         user = "unknown"
-    # The environment may hold bytes that are no text, and the new files hold nothing else.
+    # The environment may hold bytes that are not text, and the new files hold nothing else.
     return f"{user}@{socket.gethostname()}"[:200].encode("utf-8", "replace").decode()
 
 

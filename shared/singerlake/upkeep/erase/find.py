@@ -172,7 +172,7 @@ def look_at_unfinished(storage: Storage, prefix: str, ready: Ready) -> Iterator[
     finder = FindMessages(ready)
     for name, opened in storage.unfinished(prefix):
         with opened as stored:
-            # Of a data file there is no end yet; anything else is no gzip.
+            # Of a data file there is no end yet; anything else is not gzip.
             found = finder.look_into(name, stored)
         if found.messages:
             yield name, found

@@ -64,7 +64,7 @@ class Matcher(Protocol):
         ...
 
     def __call__(self, lines: bytes) -> Matches:
-        """The matches among whole lines. Raises ``ValueError`` for a line that is no JSON object."""
+        """The matches among whole lines. Raises ``ValueError`` for a line that is not a JSON object."""
         ...
 
 
@@ -99,7 +99,7 @@ class RecordMatcher:
         """Nothing depends on it."""
 
     def __call__(self, lines: bytes) -> Matches:
-        """The matches among whole lines. Raises ``ValueError`` for a line that is no JSON object."""
+        """The matches among whole lines. Raises ``ValueError`` for a line that is not a JSON object."""
         found: list[int] = []
         entries: set[int] = set()
         messages = self._messages(lines)
@@ -275,7 +275,7 @@ def _struct(tree: _Tree) -> Any:
 
 def _member(value: Any, name: str) -> Any:
     """The ``Member`` of decoded messages, which have only what was asked for. What an object does not have is null, as
-    in a table; what is no object has nothing."""
+    in a table; what is not an object has nothing."""
     if isinstance(value, msgspec.Struct):
         return getattr(value, getattr(type(value), "__names__")[name])  # noqa: B009
     if isinstance(value, dict):

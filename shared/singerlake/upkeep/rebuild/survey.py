@@ -230,7 +230,7 @@ class SurveyJournal:
         self._asked: dict[str, tuple[Entry, bytes]] = {}
 
     def known(self, prefix: str, entry: Entry) -> ScannedFile | None:
-        """What an object below ``prefix`` said when it was as it is now; None where it was not read then, or was no
+        """What an object below ``prefix`` said when it was as it is now; None where it was not read then, or was not a
         sound file. Raises ``SettingError`` where the journal cannot be read."""
         seen = _stamp(entry)
         if seen is None:
@@ -249,7 +249,7 @@ class SurveyJournal:
         return None
 
     def note(self, entry: Entry, file: ScannedFile) -> None:
-        """A sound file was read; one that says what is no Unicode is read again each time. Raises ``SettingError``
+        """A sound file was read; one that says what is not Unicode is read again each time. Raises ``SettingError``
         where the journal cannot be written."""
         asked = self._asked.pop(entry.key, None)
         seen = asked[1] if asked is not None and asked[0] is entry else _stamp(entry)
@@ -309,7 +309,7 @@ def _is_unicode(packed: bytes) -> bool:
 
 
 def _stamp(entry: Entry) -> bytes | None:
-    """None for a key that is no Unicode, as a file of a local disk may have."""
+    """None for a key that is not Unicode, as a file of a local disk may have."""
     try:
         # What an earlier version read of a file may lack what this one asks of it.
         return stamp(entry, FileFacts.__struct_fields__)

@@ -3,7 +3,7 @@ on with the second. Pure.
 
 *Compatible* means: a reader of records of the first version can read those of the second with no change. Nothing he
 knows is gone, no property holds values that it did not hold before, and the keys are the same. New properties, which he
-does not look at, are no harm.
+does not look at, do no harm.
 """
 
 from __future__ import annotations

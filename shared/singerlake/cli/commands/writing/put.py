@@ -45,8 +45,8 @@ def put(
 
     A record has the file's name, bytes, sha256, media_type and modified, in the order in which the files are named. A
     file in a folder is called by its path below it. The same content is kept once, and has a record each time. Nothing
-    is written if one of FILES is not there, is no regular file, or has a name that is not UTF-8. Up to 10,000 records
-    are committed at once; what was committed before an error stays. LAKE is made if nothing is there.
+    is written if one of FILES is not there, is not a regular file, or has a name that is not UTF-8. Up to 10,000
+    records are committed at once; what was committed before an error stays. LAKE is made if nothing is there.
     """
     try:
         with progress() as report:

@@ -3,7 +3,7 @@
 No object gets a Content-Encoding: clients would then unpack the gzip that is the file format. ETags are kept without
 quotes: a listing gives them bare, a HEAD quoted.
 
-Azure takes a backslash for a slash, refuses control characters and code points that are no characters, and drops dots
+Azure takes a backslash for a slash, refuses control characters and code points that are not characters, and drops dots
 at the end of a name or a directory (https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
 So each byte of what it does not keep is written as ``~XX``, and ``~`` itself as ``~7E``. The names of the lake's own
 layout hold none of these, so that most lakes look as on every other storage.
@@ -42,7 +42,7 @@ _DIRECTORY = "hdi_isfolder"
 _SOURCE_LASTS = timedelta(hours=2)
 """How long the server may read a source that it copies."""
 
-# C0, DEL and C1; bytes that are not UTF-8; private use and what is no character, which XML cannot list either.
+# C0, DEL and C1; bytes that are not UTF-8; private use and what is not a character, which XML cannot list either.
 _UNKEPT = "\\x00-\\x1f\\x7f-\\x9f\\\\\udc80-\udcff\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U000f0000-\U0010ffff"
 _WRITTEN = re.compile(rf"[~{_UNKEPT}]+|\.(?=/|\Z)")
 _READ = re.compile(r"(?:~[0-9A-F]{2})+")

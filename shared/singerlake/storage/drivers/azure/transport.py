@@ -27,7 +27,7 @@ _SIGNATURE = re.compile(r"(?i)(\bsig(?:nature)?=)[^&\s'\"<>]+")
 @dataclass(frozen=True, slots=True)
 class Broken:
     """Why there was no answer. ``sent``: the request may have reached the server. ``untrusted``: TLS failed.
-    ``stranger``: what answered is no storage of Azure."""
+    ``stranger``: what answered is not a storage of Azure."""
 
     kind: str
     sent: bool

@@ -103,7 +103,7 @@ class Client:
             headers={"User-Agent": library._connection.user_agent, "Accept-Encoding": "gzip", **(headers or {})},
             timeout=TIMEOUTS,
             stream=stream,
-            # A redirect is no answer of Google's; the token must not follow it.
+            # A redirect is not an answer of Google's; the token must not follow it.
             allow_redirects=False,
         )
         if reply.status_code >= 300 and reply.status_code != also:

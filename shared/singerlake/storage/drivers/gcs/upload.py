@@ -331,7 +331,7 @@ class _Join:
             self._remove()
 
     def _sources(self, wanted: Sequence[bytes | Part], seen: dict[str, Seen]) -> list[_Source]:
-        """All that is to be joined, in its order; what is no whole object was sent as a temporary one."""
+        """All that is to be joined, in its order; what is not a whole object was sent as a temporary one."""
         sources: list[_Source | Future[_Source]] = []
 
         def is_whole(piece: bytes | Part) -> bool:

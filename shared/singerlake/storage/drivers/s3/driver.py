@@ -270,7 +270,7 @@ class S3Driver:
 
 
 def _etag(reply: dict[str, Any]) -> str:
-    """Of an object. Only what is no S3 gives none: a portal's page, say, that answers 200 to everything."""
+    """Of an object. Only what is not S3 gives none: a portal's page, say, that answers 200 to everything."""
     if "ETag" not in reply or "ResponseMetadata" not in reply:
         raise not_s3()
     return _bare(reply["ETag"])
