@@ -63,7 +63,7 @@ class Documented(click.Command):
         for param in self.get_params(ctx):
             names = settings if isinstance(param, SettingOption) else own
             names += [each for each in param.opts if each.startswith("--")]
-        # --dry-run is near to --role-arn: a setting is suggested to who began to write one.
+        # --dry-run is near to --role-arn: a setting is suggested only where its name was begun.
         begun = [each for each in settings if name[:5] == each[:5]]
         return get_close_matches(name, own) or get_close_matches(name, begun)
 

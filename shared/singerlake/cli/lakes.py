@@ -62,7 +62,7 @@ def is_lake(word: str) -> bool:
             for pattern in (f"*/{layout.CATALOGUE}", f"*/*/{layout.MANIFEST}")
         )
     except (OSError, ValueError):
-        # A name that is too long, or holds a null character, is the name of no folder.
+        # A name that is too long, or holds a null character, cannot name a folder.
         return False
 
 

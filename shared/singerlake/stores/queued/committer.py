@@ -1,4 +1,4 @@
-"""Messages of a queue, committed: the core of every committer, whoever brings it the messages.
+"""Messages of a queue, committed: the core of every committer.
 
 A message is told to be done only behind the commit of its transaction, or where it is dropped. Everything else comes
 again, and is then found in the state.

@@ -44,7 +44,7 @@ def init(ctx: click.Context, /, words: str | None, tap: str | None, as_json: boo
     try:
         taps = lake.taps()
     except SingerlakeError:
-        # Who begins may have no credentials yet; the first capture says what is missing.
+        # A new user may have no credentials yet; the first capture says what is missing.
         taps = []
     tap = tap or (taps[0] if len(taps) == 1 else _TAP)
     texts = {
