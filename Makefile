@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.demo
 COMPILED := tools/compile_hook.py $(wildcard shared/singerlake/*/_*.c shared/singerlake/*/*/_*.c shared/singerlake/*/*/_*.h)
 SERVERS := $(VENV)/.servers
 # On two cores: tests wait for servers and processes for more than a third of their time.
-PYTEST_ARGS ?= -n 3
+PYTEST_ARGS ?= -n 2
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; choose one: make PYTHON=python3.12")'
 EXTRAS := spark dynamodb postgres azure gcs docs
 comma := ,
@@ -65,7 +65,7 @@ test-thorough: $(SERVERS) ## More seeds, steps and stores, every Spark session o
 	$(BIN)/python -m pytest -m 'thorough and not soak' $(PYTEST_ARGS)
 
 test-soak: $(SERVERS) ## All other tests: every seed and whole products; what it finds becomes a quick case
-	$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+	SINGERLAKE_TEST_EXAMPLES=1000 $(BIN)/python -m pytest -m 'soak or property' $(PYTEST_ARGS) --timeout 3000
 
 lint: $(READY) ## Style, types, layers, and that generated files are current
 	$(BIN)/ruff check

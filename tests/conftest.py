@@ -14,6 +14,7 @@ from xdist.scheduler import Scheduling
 from tests.processes import service_models
 from tests.processes.signals import signals_kept
 from tests.processes.workers import SharedScheduling
+from tests.suite.memory_disk import take_memory
 from tests.suite.tiers import mark_tiers
 
 pytest_plugins = [
@@ -32,10 +33,16 @@ pytest_plugins = [
     "tests.servers.browser",
 ]
 
+# Before anything has asked where temporary files go.
+take_memory()
+
 # A shared machine may stall anywhere; how long an example takes says nothing about the code. Where CI is set the same
 # examples are tried every time, as hypothesis does by itself there; elsewhere new ones are.
 settings.register_profile(
-    "singerlake", parent=settings.get_profile("ci" if "CI" in os.environ else "default"), deadline=None
+    "singerlake",
+    parent=settings.get_profile("ci" if "CI" in os.environ else "default"),
+    deadline=None,
+    max_examples=int(os.environ.get("SINGERLAKE_TEST_EXAMPLES", 40)),
 )
 settings.load_profile("singerlake")
 
@@ -64,6 +71,12 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
     return SharedScheduling(config, log)
+
+
+@pytest.fixture
+def stride(request: pytest.FixtureRequest) -> int:
+    """From one step of the product to the next one that a test interrupts: each of them in ``make test-thorough``."""
+    return 1 if any(request.node.get_closest_marker(tier) for tier in ("thorough", "soak")) else 3
 
 
 @pytest.fixture(autouse=True)

@@ -45,6 +45,7 @@ def test_type_checkers_are_told_that_the_packages_are_typed() -> None:
         assert (Path(importlib.import_module(name).__file__ or "").parent / "py.typed").is_file()
 
 
+@pytest.mark.thorough
 def test_a_type_checker_knows_what_each_name_is(tmp_path: Path) -> None:
     (tmp_path / "use.py").write_text(
         "import singerlake\nfrom singerlake import Lake, SingerlakeError\n\n"

@@ -53,6 +53,7 @@ def test_progress_is_shown_on_a_terminal_in_colours_unless_they_are_not_wanted(r
     assert beside_a_terminal("verify", root, "--quiet") == ("", "")
 
 
+@pytest.mark.sampled(command=2)
 @pytest.mark.parametrize(
     "command",
     [

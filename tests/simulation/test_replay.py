@@ -29,6 +29,7 @@ def test_a_seed_or_the_schedule_that_it_made_gives_the_same_run_every_time(kind:
     assert once.trace != simulate(STORES[kind], 8, trace=True).trace
 
 
+@pytest.mark.thorough
 def test_a_run_is_the_same_whatever_the_order_in_which_sets_are_gone_through() -> None:
     def trace(hash_seed: str) -> str:
         return subprocess.run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singerlake.errors import CorruptObjectError
@@ -21,7 +21,6 @@ def allowed(key: str) -> bool:
     )
 
 
-@settings(max_examples=1000)
 @given(st.lists(PARTS, max_size=7).map("".join) | st.text("./\0a\n-tmp", max_size=9))
 @example(FLOCK_NAME + "\n")
 @example(f"a/{FLOCK_NAME}x")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.clock import Clock, SystemClock, random_id
@@ -163,7 +163,6 @@ def test_no_two_faults_make_a_storage_that_ignores_conditions_an_honest_one() ->
     assert not any(seen is not None and seen.conditional_put for seen in verdicts)
 
 
-@settings(max_examples=300)
 @given(st.dictionaries(st.integers(0, 3 * WRITES), st.sampled_from(FAULTS)))
 def test_no_faults_at_all_make_an_honest_storage_one_that_ignores_conditions(faults: dict[int, str]) -> None:
     seen = asked(Network(faults))

@@ -61,7 +61,7 @@ CONFTEST = """
         mark_tiers(items)
 
     def pytest_configure(config):
-        for name in ("thorough", "soak", *MARKS):
+        for name in ("thorough", "soak", "property", *MARKS):
             config.addinivalue_line("markers", name)
 """
 

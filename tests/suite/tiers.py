@@ -16,7 +16,8 @@ first one of a test that is marked ``thorough`` is ``make test-thorough``. Of se
     One value stays, the next one for each test of a module: all tests together have each value. The two values after it
     go to the next command, of several parameters a diagonal, and the others to the last one.
 
-What is not named in the mark stays whole.
+What is not named in the mark stays whole. A test of random examples is also marked ``property``: ``make test-soak``
+runs it once more with many.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ Place = Mapping[str, int]
 def mark_tiers(items: Iterable[pytest.Item]) -> None:
     """Mark the cases that a command leaves to another one; the cases of one test stand side by side in ``items``."""
     turns: dict[object, int] = {}
+    items = list(items)
+    for item in items:
+        if hasattr(getattr(item, "obj", None), "hypothesis"):
+            item.add_marker(pytest.mark.property)
     for (parent, _), same in groupby(items, lambda item: (item.parent, getattr(item, "originalname", item.name))):
         cases = list(same)
         mark = next((mark for mark in cases[0].iter_markers() if mark.name in MARKS), None)

@@ -69,6 +69,7 @@ def check(declared: Declared, *batches: Batch) -> Lake:
     return lake
 
 
+@pytest.mark.sampled(declared=1)
 @keeps
 def test_a_thousand_columns(declared: Declared) -> None:
     many = {f"c{number}": {"type": ["null", "integer", "string"][: 2 + number % 2]} for number in range(1000)}

@@ -148,7 +148,9 @@ def test_what_streams_take_beside_their_lines_counts_up_to_a_third(tmp_path: Pat
     assert most > left * MEMORY * 0.4
 
 
-@pytest.mark.parametrize(("count", "size"), [(5, 2_000), (12, 30_000), (3, 400_000)])
+@pytest.mark.parametrize(
+    ("count", "size"), [(3, 2_000), pytest.param(12, 30_000, marks=pytest.mark.thorough), (3, 400_000)]
+)
 def test_files_of_streams_that_take_turns_are_closed_when_they_are_full(tmp_path: Path, count: int, size: int) -> None:
     limit = 1 << 20
     captured = Captured(tmp_path, count, max_file_bytes=limit)

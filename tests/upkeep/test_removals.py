@@ -119,9 +119,9 @@ def assert_collected(place: Place, number: int) -> None:
     assert_sound(place, number)
 
 
-def interrupted(kind: str, act: Callable[[Place], object]) -> Iterator[tuple[int, Place]]:
-    """Places in which ``act`` was killed, at each of its steps."""
-    for number in itertools.count():
+def interrupted(kind: str, act: Callable[[Place], object], stride: int = 1) -> Iterator[tuple[int, Place]]:
+    """Places in which ``act`` was killed, at each of its steps, or at one of so many."""
+    for number in itertools.count(0, stride):
         place = begin(kind)
         kill_at(place, number)
         try:
@@ -147,9 +147,9 @@ def test_what_was_killed_at_any_step_is_ended_by_the_next(removal: Removal, kind
 
 
 @pytest.mark.parametrize("kind", ON_THE_LAKE)
-def test_deleting_at_once_that_was_killed_at_any_step_is_ended(removal: Removal, kind: str) -> None:
+def test_deleting_at_once_that_was_killed_at_any_step_is_ended(removal: Removal, kind: str, stride: int) -> None:
     text = seen(begin(kind))
-    for number, place in interrupted(kind, lambda place: removal.now(place, removal.act(place))):
+    for number, place in interrupted(kind, lambda place: removal.now(place, removal.act(place)), stride):
         removal.now(place, removal.act(place))
         assert seen(place) == left(removal, text), number
         assert removal.at_once or holders(place, *removal.gone) == [], number
@@ -256,10 +256,10 @@ OTHERS = {"vacuum": vacuum, "collect": lambda place: collect(place, orphans=True
     [("erase", other) for other in OTHERS] + [(name, other) for name in ("expire", "drop") for other in (*OTHERS,)[:2]],
 )
 @pytest.mark.parametrize("kind", ON_THE_LAKE)
-def test_others_at_any_step_of_it_do_no_harm(name: str, other: str, kind: str) -> None:
+def test_others_at_any_step_of_it_do_no_harm(name: str, other: str, kind: str, stride: int) -> None:
     removal, text = REMOVALS[name], seen(begin(kind))
     expected = {} if other == "drop" else left(removal, text)
-    for number in itertools.count():
+    for number in itertools.count(0, stride):
         place = begin(kind)
         met = at(place, number, lambda: OTHERS[other](place))  # type: ignore[no-untyped-call] # noqa: B023
         done = removal.act(place)

@@ -52,7 +52,9 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.thorough)]
+)
 def test_a_table_follows_two_captures(tmp_path: Path, number: signal.Signals, code: int) -> None:
     root = tmp_path / "lake"
     capture(root, {"id": 1, "name": "Ada"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singerlake.format.lines import counted
@@ -167,7 +167,6 @@ MOMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
 @given(st.lists(MOMENTS, min_size=1, max_size=6))
 @example(["2026-01-01T00:00:00Z", "2026-13-01T00:00:00Z", "2026-12-01T00:00:00Z"])
 @example(["2026-01-01T00:00:00.49+00:00", "2026-01-01T00:00:00.5Z"])
@@ -189,7 +188,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=500)
 @given(st.lists(PIECES | st.binary(max_size=3), max_size=8), st.data())
 def test_damaged_blocks_are_left_or_counted_right(pieces: list[bytes], data: st.DataObject) -> None:
     block = b"".join(pieces)

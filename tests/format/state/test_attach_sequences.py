@@ -4,7 +4,7 @@ records."""
 from __future__ import annotations
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.state.additions import Conflict
@@ -98,7 +98,6 @@ class Run:
 
 
 @given(STEPS)
-@settings(max_examples=300)
 def test_an_object_is_listed_or_retired_or_forgotten_and_rows_stay_with_their_offsets(
     steps: list[tuple[str, int, object]],
 ) -> None:

@@ -106,6 +106,7 @@ def first_violation(name: str, pattern: str) -> tuple[int, str]:
     raise AssertionError(f"none of {begins + SEEDS} runs of {name} breaks {pattern!r}")
 
 
+@pytest.mark.sampled(name=8)
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_known_hole_is_found(name: str) -> None:
     seed, violation = first_violation(name, BREAKS[name])

@@ -126,11 +126,11 @@ LEFT: dict[str, tuple[list[list[int | None]], list[list[int | None]]]] = {
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("kind", ATOMIC_STORES)
 def test_what_comes_to_one_of_its_streams_at_any_step_leaves_a_run_whole(
-    kind: str, act: str, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, act: str, request: pytest.FixtureRequest, tmp_path: Path, stride: int
 ) -> None:
     old, new = LEFT[act]
     seen: list[list[int | None] | None] = []
-    for step in itertools.count():
+    for step in itertools.count(0, stride):
         place = made(kind, request)
         runs = Runs(place)
         parts = parts_of(runs, tmp_path)

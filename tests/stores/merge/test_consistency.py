@@ -112,7 +112,7 @@ def faulty(crew: Crew, faults: list[tuple[int, bool, bool]]) -> Callable[[Step],
     return hook
 
 
-@settings(max_examples=300, deadline=None, report_multiple_bugs=False)
+@settings(report_multiple_bugs=False)
 @given(
     st.sampled_from([MemoryStorage, Seconds, Mixed]),
     st.lists(SKEWS, min_size=WRITERS, max_size=WRITERS),

@@ -305,7 +305,7 @@ FILES = st.one_of(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=FILES)
 def test_any_file_is_read_or_refused_with_its_line(tmp_path: Path, body: bytes) -> None:
     found = outcome(tmp_path, body)

@@ -53,6 +53,7 @@ def finish(world: World, when: str) -> None:
     assert load(world.storage, TABLE) is not None
 
 
+@pytest.mark.crossed("runs", "error")
 @pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("error", ["killed", "unknown", "away"])
 @pytest.mark.parametrize("runs", [0, 1])
@@ -79,6 +80,7 @@ def test_two_runs_at_once_make_one_table(every: int) -> None:
         assert world.run().run is None, f"{when}: there is something to do"
 
 
+@pytest.mark.in_turn("runs")
 @pytest.mark.parametrize("runs", [0, 1])
 @pytest.mark.parametrize("every", EVERY)
 def test_a_stale_run_takes_nothing_back(every: int, runs: int) -> None:
@@ -157,6 +159,7 @@ def test_a_collector_removes_all_that_a_killed_run_left(every: int) -> None:
         finish(world, when)
 
 
+@pytest.mark.in_turn("runs")
 @pytest.mark.parametrize("runs", [0, 1])
 @pytest.mark.parametrize("every", EVERY)
 def test_a_run_does_not_bring_back_a_table_that_was_dropped(runs: int, every: int) -> None:

@@ -193,6 +193,7 @@ def test_a_full_refresh_that_new_messages_fail_leaves_nothing() -> None:
     assert left == {state_key(TABLE), *(PREFIX + path for path in named)}
 
 
+@pytest.mark.crossed("refresh", "runs")
 @pytest.mark.parametrize("refresh", [False, True])
 @pytest.mark.parametrize("runs", [0, 1])
 def test_a_run_does_not_bring_back_a_table_that_was_dropped(runs: int, refresh: bool) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.lines import scanner
@@ -87,7 +87,6 @@ WRITERS: list[Callable[[str, object], str]] = [
 CHANGES = st.tuples(st.sampled_from(["take", "put", "rename", "set", "write"]), st.integers(0, 9), NAMES, VALUES)
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.lists(CHANGES, max_size=12), st.integers(0, 400), st.binary(max_size=2) | st.none())
 def test_records_that_change_a_little_are_taken_alike(
     changes: list[tuple[str, int, str, object]], at: int, damage: bytes | None

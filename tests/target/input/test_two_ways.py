@@ -8,7 +8,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singerlake.format.lines import scanner
@@ -223,7 +223,6 @@ MOMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(MOMENTS, min_size=1, max_size=6))
 def test_the_span_of_time_is_the_same(times: list[object]) -> None:
     block = b"".join(line("t", "{}", time_extracted=json.dumps(time)) for time in times)
@@ -265,7 +264,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(spelt() | PIECES, min_size=1, max_size=8), st.data())
 @example([RECORD, OTHER, RECORD, STATE], None)
 def test_any_input_is_taken_alike(pieces: list[bytes], data: st.DataObject | None) -> None:

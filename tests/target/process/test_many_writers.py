@@ -6,36 +6,39 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from singerlake.lake import Lake
 from singerlake.upkeep.verify import verify_stream
 from tests.target.support import TAP, command, environment, kept_ids, manifest, records, schema, text
 
-WRITERS = 8
-COMMITS = 20
 A_FILE = 3
 """Records in a file."""
 
 
-def test_eight_targets_with_twenty_commits_each_keep_every_record_exactly_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("writers", "commits"), [(4, 8), pytest.param(8, 20, marks=pytest.mark.thorough)])
+def test_targets_with_many_commits_each_keep_every_record_exactly_once(
+    tmp_path: Path, writers: int, commits: int
+) -> None:
     root = tmp_path / "lake"
     processes = []
-    for writer in range(WRITERS):
+    for writer in range(writers):
         folder = tmp_path / str(writer)
         folder.mkdir()
-        first = writer * COMMITS * A_FILE
+        first = writer * commits * A_FILE
         data = folder / "input"
-        data.write_bytes(text([schema(), *records(*range(first, first + COMMITS * A_FILE))]))
+        data.write_bytes(text([schema(), *records(*range(first, first + commits * A_FILE))]))
         with data.open("rb") as source, (folder / "log").open("wb") as log:
             argv = command(root, folder, max_file_records=A_FILE)
             processes.append(subprocess.Popen(argv, stdin=source, stderr=log, env=environment()))
-    assert [process.wait(200) for process in processes] == [0] * WRITERS, (tmp_path / "0" / "log").read_text()
-    assert Counter(kept_ids(root)) == Counter(range(WRITERS * COMMITS * A_FILE))
+    assert [process.wait(200) for process in processes] == [0] * writers, (tmp_path / "0" / "log").read_text()
+    assert Counter(kept_ids(root)) == Counter(range(writers * commits * A_FILE))
     found = manifest(root)
-    assert found.next_offset == WRITERS * COMMITS * A_FILE
-    assert len(found.files) == WRITERS * COMMITS
-    assert len({run.id for run in found.runs}) == WRITERS
-    for writer in range(WRITERS):
-        own = [id for id in kept_ids(root) if id // (COMMITS * A_FILE) == writer]
+    assert found.next_offset == writers * commits * A_FILE
+    assert len(found.files) == writers * commits
+    assert len({run.id for run in found.runs}) == writers
+    for writer in range(writers):
+        own = [id for id in kept_ids(root) if id // (commits * A_FILE) == writer]
         assert own == sorted(own)
     assert (
         list(

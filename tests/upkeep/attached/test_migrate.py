@@ -42,7 +42,7 @@ def test_rows_and_retired_objects_move_as_they_are(source: str, target: str, req
 @pytest.mark.crossed("source", "target")
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
 def test_a_migration_that_is_killed_at_any_step_and_then_ended_moves_them(
-    source: str, target: str, request: pytest.FixtureRequest
+    source: str, target: str, request: pytest.FixtureRequest, stride: int
 ) -> None:
     number = 0
     while True:
@@ -60,7 +60,7 @@ def test_a_migration_that_is_killed_at_any_step_and_then_ended_moves_them(
             place.kind = target
             assert content(place.state()) == content(before)
             check(place, THREE, 1)
-            number += 1
+            number += stride
             continue
         break
     assert number > 5

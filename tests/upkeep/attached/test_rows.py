@@ -6,7 +6,7 @@ import io
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.attached.members import attached_members
@@ -249,7 +249,6 @@ def a_file(
 
 
 @given(FILES, STEPS)
-@settings(deadline=None, max_examples=150)
 def test_any_sequence_of_joins_and_erasures_keeps_each_row_with_its_record(
     files: list[tuple[list[list[str | None]], bool, int, bool]], steps: list[tuple[str, int, int]]
 ) -> None:

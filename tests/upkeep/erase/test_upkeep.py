@@ -91,10 +91,10 @@ def test_a_stream_with_holes_is_moved_as_it_is(source: str, target: str, request
 @pytest.mark.crossed("source", "target")
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
 def test_a_migration_at_any_step_stops_an_erasure_and_a_new_one_ends_it(
-    source: str, target: str, request: pytest.FixtureRequest
+    source: str, target: str, request: pytest.FixtureRequest, stride: int
 ) -> None:
     stopped = 0
-    for number in itertools.count():
+    for number in itertools.count(0, stride):
         place = lives_in(source, target, request=request)
         begun(place, 3)
         text = messages(place)

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from singerlake.format.exact_json import encode
@@ -69,7 +69,6 @@ CLASH = [found("0", "a", 0, 1), found("1", "a", 1, 1)]
 
 
 @given(sets_of_files(), st.booleans())
-@settings(max_examples=300, deadline=None)
 @example([*CLASH, found("2", TAKEN, 2, 1)], True)
 @example([*CLASH, found("2", "b", 2, 1, replaces=((TAKEN, 2), ("c", 1)))], True)
 @example([*CLASH, *(found(str(n), TAKEN, n, 1) for n in (2, 3))], True)

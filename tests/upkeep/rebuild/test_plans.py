@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.state import fold
@@ -70,7 +70,6 @@ def told(plan: Repair) -> dict[str, Any]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
 def test_a_plan_is_the_same_as_in_memory(data: st.DataObject) -> None:
     files = data.draw(sets_of_files())
     before = data.draw(states(files))
