@@ -261,7 +261,14 @@ def check_with_erasures(seed: int) -> None:
                 assert list(verify_rows(runner, found.state)) == [], f"seed {seed}: verify finds another table"
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(each, marks=pytest.mark.thorough) for each in range(10, 580, 30))])
+@pytest.mark.parametrize(
+    "first",
+    [
+        0,
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in range(10, 160, 30)),
+        *(pytest.param(each, marks=pytest.mark.soak) for each in range(160, 910, 30)),
+    ],
+)
 def test_tables_equal_a_recomputation_without_what_was_erased(first: int) -> None:
     for seed in range(first, first + (30 if first else 10)):
         check_with_erasures(seed)

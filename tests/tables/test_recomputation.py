@@ -10,7 +10,7 @@ from tests.tables.cases import case
 from tests.tables.shrink import shrunk
 from tests.tables.tables import check_case
 
-QUICK, ALL, GROUP = 10, 790, 20
+QUICK, MORE, ALL, GROUP = 10, 210, 2010, 20
 RARE = (948, 1321, 1386, 1599, 1655)
 """With these seeds each two values that declarations and sizes have among the first 2000 seeds come together."""
 
@@ -29,8 +29,13 @@ def test_tables_equal_a_recomputation() -> None:
     _check(range(QUICK))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("first", range(QUICK, ALL, GROUP))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *(pytest.param(first, marks=pytest.mark.thorough) for first in range(QUICK, MORE, GROUP)),
+        *(pytest.param(first, marks=pytest.mark.soak) for first in range(MORE, ALL, GROUP)),
+    ],
+)
 def test_many_more_tables_equal_a_recomputation(first: int) -> None:
     _check(range(first, first + GROUP))
 
