@@ -39,6 +39,7 @@ from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
 from singerlake.upkeep.result import check_least, check_now
 from singerlake.upkeep.root_file import RootFile
 from singerlake.work.engine import Engine, Threads
+from singerlake.work.machine import processors
 from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ class Lake:
             self.lake_id,
             # Only a stream without a state is looked for in the tap's listing, which grows with every stream.
             lambda tap, stream: self.stream(tap, stream).state() or self.existing_stream(tap, stream).snapshot(),
-            engine or (lambda _: Threads(self.storage)),
+            engine or (lambda _: Threads(self.storage, processors())),
             self.clock,
             self.ids,
             sql or without_spark,

@@ -22,6 +22,7 @@ from singerlake.settings import (
     unread_variables,
 )
 from singerlake.stores.queued.settings import QUEUE_SETTINGS, URL, QueueSettings, queue_settings
+from singerlake.work.machine import processors
 
 PLUGIN = "target-singerlake"
 EXTRACTOR_NAME = "MELTANO_EXTRACTOR_NAME"
@@ -316,15 +317,10 @@ def settings_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.e
     plain = {name: value(name) for name in Settings.__dataclass_fields__ if name in PROPERTIES}
     plain["lake_root"] = plain["lake_root"] or ""
     plain["tap_id"] = tap_id
-    plain["compress_threads"] = plain["compress_threads"] or min(MOST_THREADS, _processors())
+    plain["compress_threads"] = plain["compress_threads"] or min(MOST_THREADS, processors())
     lock = LockSettings(
         max_wait=value("lock_max_wait_seconds"),
         stale_after=value("lock_stale_after_seconds"),
         refresh=value("lock_refresh_seconds"),
     )
     return Settings(**plain, lock=lock, files=file_settings(value), queue=queue)
-
-
-def _processors() -> int:
-    """The processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

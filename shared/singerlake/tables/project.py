@@ -48,7 +48,6 @@ def run_tables(
     tables: Iterable[Resolved],
     *,
     full_refresh: bool = False,
-    threads: int = THREADS,
     together: bool = False,
     began: Callable[[TablePlan | SqlPlan], None] = lambda _: None,
 ) -> Iterator[TableResult]:
@@ -66,7 +65,7 @@ def run_tables(
             return _made(alone, planned, full_refresh)
         return planned
 
-    for result in in_parallel(first, streams, threads=threads):
+    for result in in_parallel(first, streams, threads=THREADS):
         if result.outcome is None and result.error is None and result.plan is not None:
             began(result.plan)
             yield _made(runner, result, full_refresh)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections import deque
@@ -17,18 +16,19 @@ from singerlake.errors import StorageUnavailableError
 from singerlake.storage.port import Storage
 from singerlake.work.batches import grouped
 from singerlake.work.engine import Answer, Item, Task, answers
+from singerlake.work.machine import processors
 
 _opened: Storage | None = None
 
 
 class Processes:
-    """The engine of several processes, at most ``most`` and as many as there are processors. They are started when
+    """The engine of several processes, at most ``most`` and as many as there are cores for it. They are started when
     there is the first work, and kept until ``close``. ``reopen`` makes the lake's storage again in each of them; it is
     pickled, and goes through pipes of this user's alone."""
 
     def __init__(self, reopen: Callable[[], Storage], most: int) -> None:
         self._reopen = reopen
-        self._count = max(1, min(most, os.cpu_count() or 1))
+        self._count = min(most, processors())
         self._pool: ProcessPoolExecutor | None = None
         self._starting = threading.Lock()
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from singerlake.cli.commands.project import engines
-from singerlake.cli.commands.project.engines import PROCESSES_FROM, SPARK_FROM, EngineChoice, Engines
+from singerlake.cli.commands.project.engines import PROCESSES_FROM, EngineChoice, Engines
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.storage.port import Storage
@@ -22,8 +24,7 @@ from singerlake.upkeep.result import Progress
         (0, "threads"),
         (PROCESSES_FROM - 1, "threads"),
         (PROCESSES_FROM, "processes"),
-        (SPARK_FROM - 1, "processes"),
-        (SPARK_FROM, "spark"),
+        (1 << 40, "processes"),
     ],
 )
 def test_auto_goes_by_how_much_there_is_to_read(size: int, kind: str) -> None:
@@ -33,9 +34,18 @@ def test_auto_goes_by_how_much_there_is_to_read(size: int, kind: str) -> None:
     assert EngineChoice("processes", 8, None, None).kind(size) == "processes"
 
 
-def test_auto_does_without_a_spark_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
-    assert EngineChoice("auto", 8, None, None).kind(SPARK_FROM) == "processes"
+def test_as_many_tasks_run_at_once_as_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(3)), raising=False)
+    chosen: list[EngineChoice] = []
+
+    @click.command()
+    @engines.table_engine_options
+    def command(engines: EngineChoice) -> None:
+        chosen.append(engines)
+
+    for given in ([], ["--threads", "5"]):
+        assert CliRunner().invoke(command, given).exit_code == 0
+    assert [each.threads for each in chosen] == [3, 5]
 
 
 class Doubles:
@@ -66,26 +76,19 @@ def test_an_engine_is_opened_once_and_only_when_it_is_needed(lake: Lake, monkeyp
     with ExitStack() as held:
         one = opened(EngineChoice("auto", 3, "local", None), lake, held)
         assert made == []
-        assert [list(one(size)(Doubles(), [1, 2])) for size in (0, SPARK_FROM)] == [[(1, 2), (2, 4)]] * 2
+        assert [list(one(size)(Doubles(), [1, 2])) for size in (0, PROCESSES_FROM)] == [[(1, 2), (2, 4)]] * 2
     assert made == [("spark", {"master": "local", "remote": None, "at_once": True})]
 
 
-def test_auto_takes_processes_where_there_is_no_java(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-
-    def reader(kind: str, *_: object, **__: object) -> object:
-        made.append(kind)
-        if kind == "spark":
-            raise SettingError("no Java", hint="install one")
-        return nullcontext(lambda task, items: iter(()))
+def test_a_spark_that_was_asked_for_and_cannot_be_had_is_an_error(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reader(*_: object, **__: object) -> object:
+        raise SettingError("no Java", hint="install one")
 
     monkeypatch.setattr(engines, "reader", reader)
     with ExitStack() as held:
-        opened(EngineChoice("auto", 3, None, None), lake, held)(SPARK_FROM)
-        assert made == ["spark", "processes"]
         for choice in (EngineChoice("spark", 3, None, None), EngineChoice("auto", 3, "local", None)):
             with pytest.raises(SettingError, match="no Java"):
-                opened(choice, lake, held)(SPARK_FROM)
+                opened(choice, lake, held)(0)
 
 
 def test_the_bar_is_told_of_all_that_is_done(lake: Lake) -> None:

@@ -62,7 +62,7 @@ class World:
         )
         engine = Ids(self.storage)
         runner = self.lake.table_runner(sql=engine)
-        results = list(run_tables(runner, [Resolved(each.name, each) for each in (BASE, declared)], threads=1))
+        results = list(run_tables(runner, [Resolved(each.name, each) for each in (BASE, declared)]))
         assert [each.error for each in results] == [None, None]
 
     def check(self, wanted: list[list[int]], when: str) -> None:

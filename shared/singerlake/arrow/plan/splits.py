@@ -5,7 +5,6 @@ Pure. A large file becomes many partitions, and many small files become one.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -17,6 +16,7 @@ from singerlake.arrow.plan.request import Request
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
+from singerlake.work.machine import processors
 
 MOST_BYTES = 128 << 20
 """Raw bytes of a partition where there is much to read: seconds of work for a task, against which starting one counts
@@ -72,7 +72,7 @@ def partition_bytes(files: Iterable[DataFile], first: int, stop: int, request: R
     ``request`` does not say, each core gets work as long as there is enough of it."""
     if request.partition_bytes is not None:
         return request.partition_bytes
-    cores = request.cores or _cores_here()
+    cores = request.cores or processors()
     plenty = max(WANTED, cores) * MOST_BYTES
     total = 0
     for file in files:
@@ -83,11 +83,6 @@ def partition_bytes(files: Iterable[DataFile], first: int, stop: int, request: R
                 return MOST_BYTES
     usual = min(MOST_BYTES, max(FEWER_BYTES, total // WANTED))
     return min(usual, max(LEAST_BYTES, total // cores))
-
-
-def _cores_here() -> int:
-    """The cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def splits(

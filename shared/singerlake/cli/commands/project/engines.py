@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,24 +11,26 @@ from typing import Any
 import click
 
 from singerlake.cli.engines import ENGINES, reader
-from singerlake.errors import SettingError, UnexpectedError
+from singerlake.errors import UnexpectedError
 from singerlake.lake import Lake
 from singerlake.tables.run.sql_engine import KnowsSql, SqlEngine, without_spark
 from singerlake.upkeep.result import Progress
 from singerlake.work.engine import Answering, Engine, Watched
-from singerlake.work.parallel import THREADS
+from singerlake.work.machine import processors
 
 AUTO = "auto"
-PROCESSES_FROM, SPARK_FROM = 64 << 20, 1 << 30
-"""Raw bytes: what several processes and a Spark session take to start has to be worth it."""
+PROCESSES_FROM = 64 << 20
+"""Raw bytes: what several processes take to start has to be worth it."""
 
 
 def table_engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let a command take ``--engine``, ``--threads``, ``--master`` and ``--remote``, as one ``EngineChoice``."""
 
     @functools.wraps(command)
-    def chosen(*given: Any, engine: str, threads: int, master: str | None, remote: str | None, **arguments: Any) -> Any:
-        return command(*given, engines=EngineChoice(engine, threads, master, remote), **arguments)
+    def chosen(
+        *given: Any, engine: str, threads: int | None, master: str | None, remote: str | None, **arguments: Any
+    ) -> Any:
+        return command(*given, engines=EngineChoice(engine, threads or processors(), master, remote), **arguments)
 
     options = (
         click.option(
@@ -38,13 +39,13 @@ def table_engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default=AUTO,
             show_default=True,
             help="What does the work: threads of one process, several processes, or the tasks of a Spark session. "
-            "auto: by how much there is to read.",
+            "auto: threads for little, processes for more; Spark with --master or --remote.",
         ),
         click.option(
             "--threads",
             type=click.IntRange(1, 64),
-            default=THREADS,
-            show_default=True,
+            default=None,
+            show_default="the cores",
             help="Tasks at once, without Spark.",
         ),
         click.option("--master", metavar="URL", help="Do the work on the Spark at this master, such as local[4]."),
@@ -83,11 +84,7 @@ class EngineChoice:
             return self.engine
         if self.master or self.remote:
             return "spark"
-        if size < PROCESSES_FROM:
-            return "threads"
-        if size < SPARK_FROM or importlib.util.find_spec("pyspark") is None:
-            return "processes"
-        return "spark"
+        return "threads" if size < PROCESSES_FROM else "processes"
 
 
 @dataclass
@@ -105,7 +102,7 @@ class Engines:
         """The engine for tasks on that many raw bytes. Raises ``SettingError`` where it cannot be had."""
         if self.bar is not None:
             self.bar.sized(size)
-        return Watched(self._engine(self.choice.kind(size)), self._done)
+        return Watched(self._opened(self.choice.kind(size)), self._done)
 
     def check(self) -> None:
         """Raise ``UnexpectedError`` where an engine that is open answers no more, as a Spark whose Java has ended."""
@@ -116,15 +113,6 @@ class Engines:
                 raise UnexpectedError(
                     f"engine {kind!r} does not answer any more", hint="run it again, which starts another one"
                 ) from error
-
-    def _engine(self, kind: str) -> Engine:
-        try:
-            return self._opened(kind)
-        except SettingError:
-            if self.choice.engine != AUTO or self.choice.master or self.choice.remote:
-                raise
-            # Without a Java this machine's processes do what Spark would do on it.
-            return self._opened("processes")
 
     def _opened(self, kind: str) -> Engine:
         if kind not in self._open:

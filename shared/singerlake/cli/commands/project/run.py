@@ -68,7 +68,6 @@ def run(
                     runner,
                     tables,
                     full_refresh=full_refresh,
-                    threads=engines.threads,
                     together=engines.may_be_here,
                     began=began,
                 )
