@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
@@ -98,6 +99,20 @@ def test_processes_serve_one_task_after_the_other_and_end_when_they_are_closed(l
         assert len(second) == 1
         assert not second & first
     assert [child for child in multiprocessing.active_children() if child.pid in first | second] == []
+
+
+class ImportsPandas(Who):
+    """A task that converts a list as pyarrow does, and says whether that imported pandas."""
+
+    def __call__(self, storage: Storage, item: int) -> int:
+        import pyarrow as pa
+
+        return len(pa.array([item])) + 10 * ("pandas" in sys.modules)
+
+
+def test_a_process_does_not_import_pandas_for_a_list(lake: Lake) -> None:
+    with closing(Processes(partial(open_storage, lake.storage.url), 1)) as engine:
+        assert list(engine(ImportsPandas(), [1])) == [(1, 1)]
 
 
 def test_processes_give_what_threads_give_for_any_task(lake: Lake) -> None:
