@@ -49,11 +49,14 @@ def unused(size: int) -> Engine:
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("together", [False, True])
-def test_each_table_is_told_in_its_order(lake: Lake, together: bool, threads: int) -> None:
-    results = run(lake, together=together, threads=threads)
+def test_each_table_is_told_in_its_order(
+    lake: Lake, together: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(many_tables, "THREADS", threads)
+    results = run(lake, together=together)
     assert [each.declaration.name for each in results] == NAMES
     assert rows(results) == [7, 3, 3, 3, 3, None]
-    again = run(lake, unused, together=together, threads=threads)
+    again = run(lake, unused, together=together)
     assert [each.outcome.run if each.outcome else None for each in again] == [None] * 6
     assert rows(again) == [7, 3, 3, 3, 3, None]
 

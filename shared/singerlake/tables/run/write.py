@@ -46,8 +46,9 @@ logger = logging.getLogger(__name__)
 
 SPLIT_BYTES = 64 << 20
 """Raw bytes that one task reads: its rows are held in memory while they are sorted."""
-REGION_MEMORY = 40 << 20
-"""Bytes that the rows of one range may take in memory before they are sorted."""
+LEAST_REGION, REGION_MEMORY, WANTED_REGIONS = 8 << 20, 40 << 20, 32
+"""Bytes that the rows of one range take in memory before they are sorted: a task holds a few times as much. More than
+the least where there would be more ranges than wanted, since each of them is read from all sorted chunks."""
 MOST_ROWS, LEAST_ROWS, WANTED_FILES = 1_000_000, 1 << 16, 32
 """A table with keys is cut into about that many files: fewer rows are rewritten for a few changed keys. Files of rows
 that stay are as large as suits readers."""
@@ -295,7 +296,8 @@ class TableAttempt(Attempt):
     def _region_rows(self, found: Sequence[SortedChunk]) -> int:
         """Rows, new and old, that one task takes: as many as its memory holds, since most of them may be of one key."""
         rows, memory = (sum(getattr(chunk, name) for chunk in found) for name in ("rows", "memory"))
-        return max(FEWEST_ROWS, REGION_MEMORY * rows // memory) if memory else MOST_ROWS
+        region = min(REGION_MEMORY, max(LEAST_REGION, memory // WANTED_REGIONS))
+        return max(FEWEST_ROWS, region * rows // memory) if memory else MOST_ROWS
 
 
 def _bytes(file: TableFile) -> int:
