@@ -16,6 +16,7 @@ import yaml
 from singerlake.spark.java import Java
 from tests.docs import readme
 from tests.meltano import project
+from tests.processes.shims import shims
 
 ROOT = readme.README.parent
 BIN = Path(sys.executable).parent
@@ -24,11 +25,17 @@ BIN = Path(sys.executable).parent
 DOCS = ROOT / "docs"
 
 
-def follow(page: Path, folder: Path) -> int:
-    """Write the page's files, run its commands, and compare what they print; how many commands ran."""
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shims(tmp_path_factory.mktemp("programs"))
+
+
+def follow(page: Path, folder: Path, programs: Path = BIN) -> int:
+    """Write the page's files, run its commands, and compare what they print; how many commands ran. ``programs`` has
+    those of the lake."""
     environment = {
         **{name: value for name, value in os.environ.items() if "SINGERLAKE" not in name and "MELTANO" not in name},
-        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(programs), str(BIN), os.environ["PATH"]]),
         "COLUMNS": "200",
         "NO_COLOR": "1",
     }
@@ -51,41 +58,41 @@ def test_the_commands_print_what_the_readme_shows(tmp_path: Path, java: Java) ->
     assert follow(readme.README, tmp_path) == 9
 
 
-def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp_path: Path) -> None:
-    assert follow(DOCS / "tutorial.md", tmp_path) == 10
+def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "tutorial.md", tmp_path, programs) == 10
     ran = {
-        name: follow(DOCS / f"how-to/{name}.md", tmp_path)
+        name: follow(DOCS / f"how-to/{name}.md", tmp_path, programs)
         for name in ("tables", "mappers", "bad-records", "verify", "copy", "stores")
     }
     assert ran == {"tables": 12, "mappers": 1, "bad-records": 2, "verify": 2, "copy": 3, "stores": 2}
 
 
-def test_the_how_to_on_files_needs_nothing_but_its_own(tmp_path: Path) -> None:
-    assert follow(DOCS / "how-to/files.md", tmp_path) == 16
+def test_the_how_to_on_files_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "how-to/files.md", tmp_path, programs) == 16
 
 
-def test_the_how_to_on_following_needs_nothing_but_its_own(tmp_path: Path) -> None:
-    assert follow(DOCS / "how-to/follow.md", tmp_path) == 6
+def test_the_how_to_on_following_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "how-to/follow.md", tmp_path, programs) == 6
 
 
-def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path) -> None:
-    assert follow(DOCS / "how-to/erase.md", tmp_path) == 12
+def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "how-to/erase.md", tmp_path, programs) == 12
 
 
-def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path) -> None:
-    assert follow(DOCS / "how-to/atomic-runs.md", tmp_path) == 5
+def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "how-to/atomic-runs.md", tmp_path, programs) == 5
 
 
-def test_the_home_page_prints_what_is_shown(tmp_path: Path) -> None:
-    assert follow(DOCS / "index.md", tmp_path) == 3
+def test_the_home_page_prints_what_is_shown(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "index.md", tmp_path, programs) == 3
 
 
-def test_the_how_to_on_trouble_shows_errors_as_they_are(tmp_path: Path) -> None:
-    assert follow(DOCS / "how-to/trouble.md", tmp_path) == 2
+def test_the_how_to_on_trouble_shows_errors_as_they_are(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "how-to/trouble.md", tmp_path, programs) == 2
 
 
-def test_the_how_to_on_moving_from_others_brings_in_jsonl_and_parquet(tmp_path: Path) -> None:
-    assert follow(DOCS / "how-to/from-others.md", tmp_path) == 5
+def test_the_how_to_on_moving_from_others_brings_in_jsonl_and_parquet(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "how-to/from-others.md", tmp_path, programs) == 5
     duckdb.sql(f"COPY (FROM '{tmp_path}/users-*.jsonl') TO '{tmp_path}/users.parquet'")
     brought = [
         subprocess.run(

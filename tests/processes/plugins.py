@@ -44,7 +44,8 @@ class Plugin:
         self._status = os.fdopen(mine_status, "rb")
         self._ended = threading.Event()
         self._code = 0
-        self.pid = _template().fork(name, arguments, env, (theirs_in, theirs_out, theirs_error, theirs_status))
+        files = (theirs_in, theirs_out, theirs_error, theirs_status)
+        self.pid = fork_from_template(name, arguments, env, files, cwd=os.getcwd())
         for each in handed:
             os.close(each)
         threading.Thread(target=self._wait_for_status, daemon=True).start()
@@ -125,9 +126,8 @@ class _Template:
         self._socket = mine
         self._lock = threading.Lock()
 
-    def fork(self, name: str, arguments: Sequence[str], env: Mapping[str, str], files: Sequence[int]) -> int:
-        """Its process id. ``files`` become standard input, output and error, and what its status is written to."""
-        asked = json.dumps({"name": name, "arguments": list(arguments), "env": dict(env), "cwd": os.getcwd()}).encode()
+    def fork(self, name: str, arguments: Sequence[str], env: Mapping[str, str], files: Sequence[int], cwd: str) -> int:
+        asked = json.dumps({"name": name, "arguments": list(arguments), "env": dict(env), "cwd": cwd}).encode()
         with self._lock:
             passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
             self._socket.sendmsg([len(asked).to_bytes(4)], passed)
@@ -138,3 +138,11 @@ class _Template:
 @functools.cache
 def _template() -> _Template:
     return _Template()
+
+
+def fork_from_template(
+    name: str, arguments: Sequence[str], env: Mapping[str, str], files: Sequence[int], *, cwd: str
+) -> int:
+    """The id of a process that runs this program. ``files`` become standard input, output and error, and what its
+    status is written to."""
+    return _template().fork(name, arguments, env, files, cwd)
