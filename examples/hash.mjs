@@ -2,30 +2,33 @@
 import { randomBytes } from 'node:crypto';
 import { parse } from './reader.mjs';
 
-// ---- JSON whose numbers keep their digits: those that a double may change are { [DIGITS]: text }
-const DIGITS = `digits-${randomBytes(16).toString('hex')}`;
+// ---- JSON whose numbers keep their text: those that a double may change, NaN and Infinity are { [TEXT]: text }
+const TEXT = `text-${randomBytes(16).toString('hex')}`;
 export function exact(bytes) {
-  const wrap = (number) => (/\d/.test(number) ? `{"${DIGITS}":"${number}"}` : 'null'); // of NaN and Infinity
-  return parse(bytes, (number) => (/^-?\d{1,15}$/.test(number) ? number : wrap(number)));
+  return parse(bytes, (number) => (/^-?\d{1,15}$/.test(number) ? number : `{"${TEXT}":"${number}"}`));
 }
-/** The same as JSON.parse gives it. */
-export function plain(value) {
-  return JSON.parse(JSON.stringify(value).replace(new RegExp(`\\{"${DIGITS}":"([^"]*)"\\}`, 'g'), '$1'));
-}
+/** The same as `parse` gives it. */
+export const plain = (value) => parse(JSON.stringify(value).replace(new RegExp(`\\{"${TEXT}":"([^"]*)"\\}`, 'g'), '$1'));
 
-const isOpen = (value) => typeof value === 'object' && value !== null && !(DIGITS in value);
+const isOpen = (value) => typeof value === 'object' && value !== null && !(TEXT in value);
 /** How many levels of objects and arrays there are. */
 export function levels(value) {
   return isOpen(value) ? 1 + Object.values(value).reduce((most, each) => Math.max(most, levels(each)), 0) : 0;
 }
+/** UTF-8, with a lone surrogate as three bytes. */
+function encode(text) {
+  const surrogate = (unit) => [0xe0 | unit >> 12, 0x80 | unit >> 6 & 0x3f, 0x80 | unit & 0x3f];
+  const parts = text.split(/(\p{Cs})/u);
+  return Buffer.concat(parts.map((part, i) => Buffer.from(i % 2 ? surrogate(part.charCodeAt(0)) : part)));
+}
 /** For sort: by code point, where JavaScript compares UTF-16. */
-export const byCodePoint = (a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+export const byCodePoint = (a, b) => Buffer.compare(encode(a), encode(b));
 
 // ---- Canonical JSON
-function spellNumber(text) {
+function spellNumber(text, sorting) {
   if (/^-?\d+$/.test(text)) return text === '-0' ? '0' : text;
   const number = Number(text);
-  if (!Number.isFinite(number)) return 'null';
+  if (!Number.isFinite(number)) return sorting ? String(number) : 'null';
   const [, sign, first, more = '', power] = /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/.exec(number.toExponential());
   const [minus, exponent, digits] = [Object.is(number, -0) ? '-' : sign, Number(power), first + more];
   if (exponent < -4 || exponent > 15) {
@@ -43,7 +46,7 @@ function spell(value, sorting) {
     return sorting ? text.replace(/[^ -~]/g, escape) : text;
   }
   if (typeof value === 'number') return spellNumber(Object.is(value, -0) ? '0' : String(value));
-  if (!isOpen(value)) return value?.[DIGITS] ? spellNumber(value[DIGITS]) : String(value);
+  if (!isOpen(value)) return value?.[TEXT] ? spellNumber(value[TEXT], sorting) : String(value);
   const [comma, colon] = sorting ? [', ', ': '] : [',', ':'];
   if (Array.isArray(value)) return `[${value.map((each) => spell(each, sorting)).join(comma)}]`;
   const entries = Object.keys(value).sort(byCodePoint).map((key) => spell(key, sorting) + colon + spell(value[key], sorting));
@@ -66,11 +69,7 @@ function sorted(schema, keysAreNames = false) {
 }
 
 /** The bytes of canonical JSON: a schema as `exact` gives it. */
-export function canonical(schema) {
-  const surrogate = (unit) => [0xe0 | unit >> 12, 0x80 | unit >> 6 & 0x3f, 0x80 | unit & 0x3f];
-  const parts = spell(sorted(schema)).split(/(\p{Cs})/u); // lone surrogates
-  return Buffer.concat(parts.map((part, i) => Buffer.from(i % 2 ? surrogate(part.charCodeAt(0)) : part)));
-}
+export const canonical = (schema) => encode(spell(sorted(schema)));
 
 // ---- Fingerprint64 of FarmHash
 const [K0, K1, K2] = [0xc3a5c85c97cb3127n, 0xb492b66fbe98f273n, 0x9ae16a3b2f90404fn];

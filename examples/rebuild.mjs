@@ -30,26 +30,24 @@ export async function rebuild(root, tap, stream) {
 async function scanAll(root, folder, tap, stream) {
   const [files, schemas, damaged] = [[], [], []];
   const attempt = (name, take) => {
-    try { take(); } catch (error) { damaged.push(`${name}: ${error.message}`); }
+    try { return take(); } catch (error) { damaged.push(`${name}: ${error.message}`); return null; }
   };
   for (const version of (await namesIn(root, folder)).filter((name) => fromSegment(name) !== null)) {
     for (const name of (await namesIn(root, `${folder}/${version}`)).sort(byCodePoint)) {
       const at = `${version}/${name}`;
       if (name === 'schema.json') {
         const stored = await get(root, `${folder}/${at}`);
-        attempt(at, () => schemas.push(keptSchema(exact(stored), tap, stream)));
+        schemas.push(attempt(at, () => keptSchema(exact(stored), tap, stream)) ?? []);
       } else if (/^[^._].*\.singer\.gz$/s.test(name)) {
         const stored = await get(root, `${folder}/${at}`);
         const { mtime, mtimeNs } = await fs.promises.stat(path.join(root, folder, at), { bigint: true });
         const modified = spellMoment(mtime, String(mtimeNs / 1000n % 1_000_000n));
-        attempt(at, () => {
-          const file = scan(stored, at, stream);
-          if (file.messages) files.push({ ...file, key: keyOf(file, modified) });
-        });
+        const file = attempt(at, () => scan(stored, at, stream));
+        if (file?.messages) files.push({ ...file, key: keyOf(file, modified) });
       }
     }
   }
-  return { files, schemas, damaged };
+  return { files, schemas: schemas.flat(), damaged };
 }
 
 /** 8.1: a version without a message. */
@@ -144,12 +142,12 @@ function takeLine(file, line, stream) {
     const message = parse(line);
     if (!file.first) {
       file.first = exact(line);
-      check(message?.type === 'SCHEMA' && 'schema' in message && isText(message.stream), 'the first line is no SCHEMA message');
+      check(message?.type === 'SCHEMA' && 'schema' in message && isText(message.stream), 'the first line is not a SCHEMA message');
       check(levels(file.first.schema) <= MOST_LEVELS, 'the schema has too many levels');
     }
     check(message?.stream === stream, 'a line is of another stream');
     if (isSchemaMessage(line)) return;
-    check((message.type === 'RECORD' && isObject(message.record)) || message.type === 'ACTIVATE_VERSION', 'a line is no message');
+    check(['RECORD', 'ACTIVATE_VERSION'].includes(message.type), 'a line is not a message');
     if (message.type === 'RECORD') file.records += 1;
   }
   file.messages += 1;
@@ -220,18 +218,13 @@ function choose(files) {
       [...erased.get(id) ?? []].every((hole) => hole >= number || holes.has([id, hole].join()))));
   });
   const hasMost = ([id, number]) => number === most.get(id);
-  const kept = new Set(allowed.flatMap(({ parts }) => parts.filter(hasMost).map(([id]) => id)));
-  for (const id of most.keys()) check(kept.has(id), `of ${id}, a file that still holds what was erased has most messages`);
-  const whole = allowed.filter(({ parts }) => parts.every(hasMost));
-  const groups = grouped(whole);
-  const covered = new Set(whole.flatMap(({ parts }) => parts.map(([id]) => id)));
-  const others = allowed.filter((file) => !whole.includes(file));
-  const rest = [...most.keys()].filter((id) => !covered.has(id));
-  const gained = ({ parts }) => parts.filter(hasMost).map(([id]) => id);
-  return [
-    ...groups.flatMap((group) => exactCover(group) ?? coverAll(idsIn(group), group, idsOf)),
-    ...coverAll(new Set(rest), others, gained),
-  ];
+  const withGain = allowed.map((file) => ({ ...file, gained: file.parts.filter(([id, number]) => number === most.get(id)) }));
+  const gained = new Set(withGain.flatMap((file) => file.gained.map(([id]) => id)));
+  for (const id of most.keys()) check(gained.has(id), `of ${id}, a file that still holds what was erased has most messages`);
+  const [whole, cut] = [true, false].map((is) => withGain.filter((file) => (file.gained.length === file.parts.length) === is));
+  const covered = idsIn(whole);
+  const rest = [...gained].filter((id) => !covered.has(id));
+  return [...grouped(whole).flatMap((group) => exactCover(group) ?? coverAll(idsIn(group), group)), ...coverAll(rest, cut)];
 }
 
 const idsOf = ({ parts }) => parts.map(([id]) => id);
@@ -264,17 +257,20 @@ function exactCover(files) {
     }
     return null;
   };
-  return search([...idsIn(files)], files.toSorted((a, b) => b.parts.length - a.parts.length));
+  const sorted = files.toSorted((a, b) => b.parts.length - a.parts.length || byCodePoint(a.id, b.id));
+  return search([...idsIn(sorted)], sorted);
 }
 
-/** Files that have each of these originals once or more often. */
-function coverAll(left, files, gained) {
-  const taken = [];
+/** Files that have each of these originals once or more often: first those that bring most and repeat least. */
+function coverAll(wanted, files) {
+  const [left, taken] = [new Set(wanted), []];
+  const count = ({ gained }, of) => gained.reduce((sum, [id, number]) => sum + (of(id) ? number : 0), 0);
+  const more = (file) => count(file, (id) => left.has(id));
+  const again = (file) => count(file, (id) => !left.has(id));
   while (left.size) {
-    const more = (file) => gained(file).filter((id) => left.has(id)).length;
-    const best = files.reduce((a, b) => (more(b) > more(a) ? b : a));
+    const best = files.reduce((a, b) => ((more(b) - more(a) || again(a) - again(b)) > 0 ? b : a));
     taken.push(best);
-    for (const id of gained(best)) left.delete(id);
+    for (const [id] of best.gained) left.delete(id);
   }
   return taken;
 }
@@ -286,7 +282,7 @@ function moment(text) {
     .exec(text) ?? [];
   const local = new Date(`${date}T${hours}:${minutes}:${seconds}Z`);
   if (Number.isNaN(local.getTime()) || local.toISOString().slice(0, 10) !== date) return null; // such as 30 February
-  const [behind = 0, more = 0] = offset.map(Number);
+  const [behind = 0, more = 0] = offset.map((each) => Number(each ?? 0));
   return spellMoment(new Date(local - (sign ? Number(`${sign}1`) * (behind * 60 + more) * 60_000 : 0)), fraction.slice(0, 6).padEnd(6, '0'));
 }
 

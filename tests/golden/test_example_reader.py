@@ -7,9 +7,11 @@ import copy
 import gzip
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -68,6 +70,14 @@ def has_gap(case: str) -> bool:
 GAPS = [case for case in REFUSED if has_gap(case)]
 WITHOUT_RANGES = ["erased-at-the-borders-of-members", "lockfile", "segments", "shapes"]
 """Cases that are read from a server without ranges, too."""
+
+
+UNGUARDED = "merge-with-attached-files-ahead-of-its-manifest"
+
+
+def record_of(case: str) -> Path:
+    """The first record behind manifest.json."""
+    return folder_of(case) / "_log" / f"{manifest_of(case)['transaction']['number'] + 1:020}.json"
 
 
 def manifest_segments(case: str) -> bool:
@@ -235,8 +245,10 @@ class Server:
 
     url: str = ""
     asked: dict[str, list[Get]] = field(default_factory=dict)
-    manifests: dict[str, list[bytes]] = field(default_factory=dict)
-    """What a question gets for its first manifests, before the one that is there."""
+    firsts: dict[tuple[str, str], list[bytes | None]] = field(default_factory=dict)
+    """What a question gets for an object of a name at first, before what is there."""
+    ages: dict[str, int] = field(default_factory=dict)
+    """How many seconds old all objects are for a question."""
     without_ranges: set[str] = field(default_factory=set)
     failing: set[str] = field(default_factory=set)
 
@@ -247,9 +259,10 @@ class Server:
         key = str(path.relative_to(SUITE))
         if name in self.failing:
             return name, key, 503, b"", 0
-        if path.name == "manifest.json" and self.manifests.get(name):
-            return name, key, 200, self.manifests[name].pop(0), 0
-        if not path.is_file():
+        first = self.firsts[name, path.name].pop(0) if self.firsts.get((name, path.name)) else b""
+        if first:
+            return name, key, 200, first, 0
+        if first is None or not path.is_file():
             return name, key, 404, b"no such object", 0
         if asked is None or name in self.without_ranges:
             return name, key, 200, path.read_bytes(), 0
@@ -276,6 +289,13 @@ def server() -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(body)
 
+        def do_HEAD(self) -> None:
+            name = self.path.split("/")[1]
+            self.send_response(200)
+            if name in served.ages:
+                self.send_header("Last-Modified", self.date_time_string(int(time.time()) - served.ages[name]))
+            self.end_headers()
+
         def log_message(self, format: str, *args: object) -> None:
             pass
 
@@ -293,6 +313,7 @@ def offsets(case: str) -> list[int | None]:
     return [None, *range(len(EXPECTED[case]["messages"]) + 2)] if case in READABLE else [None, 0]
 
 
+SCHEMAS = json.loads((SUITE / "schema-hashes.json").read_text())["schemas"]
 NAMES = {
     "public-flights": "public-flights",
     "_a b/ü": "%5Fa%20b%2F%C3%BC",
@@ -313,7 +334,8 @@ NO_SEGMENTS = ["_commits", "a b", "%41", "%2f", "catalogue.json", "%C3", "%ED%A0
 def answers(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """All that the tests ask, by names; one process answers it."""
     questions: dict[str, dict[str, Any]] = {
-        "names": {"names": list(NAMES), "segments": [*NAMES.values(), *NO_SEGMENTS]}
+        "names": {"names": list(NAMES), "segments": [*NAMES.values(), *NO_SEGMENTS]},
+        "hashes": {"schemas": [each["schema"] for each in SCHEMAS]},
     }
 
     def ask(name: str, case: str, root: Path | None = None, **options: Any) -> None:
@@ -360,7 +382,24 @@ def answers(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         later = {"joined": [], "lost": [older], "replaced": [replaced], "expired": [expired]}
         for name, manifests in later.items():
             ask(f"{name}-{case}", case)
-            server.manifests[f"{name}-{case}"] = [older, *manifests]
+            server.firsts[f"{name}-{case}", "manifest.json"] = [older, *manifests]
+    # It is trimmed behind the first look at its floor.
+    ask("trimmed", "log-trimmed-below-an-older-manifest")
+    server.firsts["trimmed", "floor.json"] = [None]
+    # Nobody knows when the question comes, so what is young is written later than now.
+    for name, age in (("young", -3600), ("old", 60), ("undated", None)):
+        record = record_of(UNGUARDED)
+        unguarded = json.dumps({**json.loads(record.read_bytes()), "unguarded": True}).encode()
+        ask(f"unguarded-{name}", UNGUARDED)
+        server.firsts[f"unguarded-{name}", record.name] = [unguarded]
+        if age is not None:
+            server.ages[f"unguarded-{name}"] = age
+            root = tmp_path_factory.mktemp(name)
+            shutil.copytree(SUITE / UNGUARDED / "lake", root, dirs_exist_ok=True)
+            written = root / record.relative_to(SUITE / UNGUARDED / "lake")
+            written.write_bytes(unguarded)
+            os.utime(written, (time.time() - age, time.time() - age))
+            ask(f"unguarded-{name}-folder", UNGUARDED, root)
     ask("failing", "lockfile")
     server.failing.add("failing")
 
@@ -536,6 +575,21 @@ def test_a_run_that_is_prepared_has_a_commit(answers: dict[str, dict[str, Any]])
     assert answers["prepared"]["error"] == "prepared is not valid"
 
 
+def test_a_log_that_is_trimmed_meanwhile_is_read_from_its_floor(answers: dict[str, dict[str, Any]]) -> None:
+    case = "log-trimmed-below-an-older-manifest"
+    assert answers["trimmed"]["error"] is None
+    assert messages(answers["trimmed"]) == expected_messages(case, 0)
+
+
+def test_a_record_that_nothing_guards_counts_once_it_is_old(answers: dict[str, dict[str, Any]]) -> None:
+    for name in ("unguarded-old", "unguarded-old-folder"):
+        assert messages(answers[name]) == expected_messages(UNGUARDED, 0)
+    for name in ("unguarded-young", "unguarded-young-folder", "unguarded-undated"):
+        assert answers[name]["error"] is None
+        before = manifest_of(UNGUARDED)["next_offset"]
+        assert messages(answers[name]) == expected_messages(UNGUARDED, 0)[:before]
+
+
 def test_a_closed_manifest_is_the_end_of_its_log(answers: dict[str, dict[str, Any]]) -> None:
     assert messages(answers["closed"]) == expected_messages("log-ahead-of-its-manifest", 0)[:2]
 
@@ -611,6 +665,12 @@ def test_a_server_that_fails_is_an_error(answers: dict[str, dict[str, Any]]) -> 
 def test_it_makes_segments_of_names_and_names_of_segments(answers: dict[str, dict[str, Any]]) -> None:
     assert answers["names"]["segments"] == list(NAMES.values())
     assert answers["names"]["names"] == [*NAMES, *(None for _ in NO_SEGMENTS)]
+
+
+def test_it_names_schemas(answers: dict[str, dict[str, Any]]) -> None:
+    for schema, (text, number, name) in zip(SCHEMAS, answers["hashes"]["hashes"], strict=True):
+        assert base64.b64decode(text) == schema["canonical"].encode("utf-8", "surrogatepass")
+        assert (int(number), name) == (int(schema["fingerprint"], 16), schema["all_ten"])
 
 
 def test_as_a_program_it_prints_messages() -> None:
