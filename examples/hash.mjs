@@ -4,11 +4,12 @@ import { parse } from './reader.mjs';
 
 // ---- JSON whose numbers keep their text: those that a double may change, NaN and Infinity are { [TEXT]: text }
 const TEXT = `text-${randomBytes(16).toString('hex')}`;
+const WRAPPED = new RegExp(`\\{"${TEXT}":"([^"]*)"\\}`, 'g');
 export function exact(bytes) {
   return parse(bytes, (number) => (/^-?\d{1,15}$/.test(number) ? number : `{"${TEXT}":"${number}"}`));
 }
 /** The same as `parse` gives it. */
-export const plain = (value) => parse(JSON.stringify(value).replace(new RegExp(`\\{"${TEXT}":"([^"]*)"\\}`, 'g'), '$1'));
+export const plain = (value) => parse(JSON.stringify(value).replaceAll(WRAPPED, '$1'));
 
 const isOpen = (value) => typeof value === 'object' && value !== null && !(TEXT in value);
 /** How many levels of objects and arrays there are. */
@@ -49,8 +50,8 @@ function spell(value, sorting) {
   if (!isOpen(value)) return value?.[TEXT] ? spellNumber(value[TEXT], sorting) : String(value);
   const [comma, colon] = sorting ? [', ', ': '] : [',', ':'];
   if (Array.isArray(value)) return `[${value.map((each) => spell(each, sorting)).join(comma)}]`;
-  const entries = Object.keys(value).sort(byCodePoint).map((key) => spell(key, sorting) + colon + spell(value[key], sorting));
-  return `{${entries.join(comma)}}`;
+  const keys = Object.keys(value).sort(byCodePoint);
+  return `{${keys.map((key) => spell(key, sorting) + colon + spell(value[key], sorting)).join(comma)}}`;
 }
 
 const OF_NAMES = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies'];
@@ -129,6 +130,7 @@ const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /** All ten characters. */
 export function hashOf(text) {
   const value = fingerprint(text);
-  const half = (number) => [85 ** 4, 85 ** 3, 85 ** 2, 85, 1].map((unit) => ALPHABET[Math.floor(number / unit) % 85]).join('');
+  const digit = (number, power) => ALPHABET[Math.floor(number / 85 ** power) % 85];
+  const half = (number) => [4, 3, 2, 1, 0].map((power) => digit(number, power)).join('');
   return half(Number(value >> 32n)) + half(Number(value & 0xffffffffn));
 }

@@ -3,7 +3,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { canonical, exact, hashOf, plain } from './hash.mjs';
-import { check, checkState, filesFrom, folderOf, get, isCount, isPath, isText, isWeb, toSegment, urlOf } from './reader.mjs';
+import {
+  check, checkState, filesFrom, folderOf, get, isCount, isPath, isText, isWeb, toSegment, urlOf,
+} from './reader.mjs';
 import { rebuild } from './rebuild.mjs';
 
 const LAG = 10_000; // milliseconds
@@ -76,7 +78,8 @@ function closedBy(record) {
 }
 
 async function applyAll(root, begun, records, tap, stream) {
-  const birth = records.findLastIndex(({ after, transaction }) => after === null && transaction?.change.kind === 'rebase');
+  const isBirth = ({ after, transaction }) => after === null && transaction?.change.kind === 'rebase';
+  const birth = records.findLastIndex(isBirth);
   let state = begun;
   if (birth >= 0) {
     const { number, transaction: { id, change } } = records[birth];
@@ -140,8 +143,9 @@ async function settleLast(root, begun) {
   const decision = await getJson(root, `raw/${toSegment(state.tap)}/_commits/${commit}.json`);
   if (!decision) return checkState(withFeatures(state), state.tap, state.stream);
   check(decision.format === 1 && typeof decision.committed === 'boolean', `the decision about ${commit} is not known`);
-  const settle = { id: `${commit}-settled`, at: decision.at, change: { kind: 'settle', commit, committed: decision.committed } };
-  return checkState(withFeatures(apply({ ...state, prepared }, settle)), state.tap, state.stream);
+  const change = { kind: 'settle', commit, committed: decision.committed };
+  const settled = apply({ ...state, prepared }, { id: `${commit}-settled`, at: decision.at, change });
+  return checkState(withFeatures(settled), state.tap, state.stream);
 }
 
 // ---- 11.1 Transactions
@@ -167,7 +171,8 @@ const CHANGES = {
     return parts.reduce((before, part) => {
       check(['add_files', 'attach_files'].includes(part.kind), `a part of the kind ${part.kind} is not known`);
       const { listed, retired } = lookUp(before);
-      const isKnown = ({ id, sha256 }) => (listed.has(id) ? listed.get(id).sha256 === sha256 : retired.get(id)?.by != null);
+      const isKnown = ({ id, sha256 }) => (listed.get(id)?.sha256 ?? sha256) === sha256
+        && (listed.has(id) || retired.get(id)?.by != null);
       return part.files.length && part.files.every(isKnown) ? before : add(before, part, at);
     }, state);
   },
@@ -177,7 +182,7 @@ const CHANGES = {
     conflictUnless(lineage === state.lineage && before <= state.next_offset, 'other messages were to expire');
     const files = state.files.filter((file) => file.offset + file.messages > before);
     const expired = state.files.slice(0, state.files.length - files.length);
-    return withRetired(state, { files }, expired.map((file) => entryOf(file.id, file.path, at)), at);
+    return withFiles(state, files, expired.map((file) => entryOf(file.id, file.path, at)), at);
   },
   retire_files: (state, { files }, at) => {
     const { listed, retired, paths, objects } = lookUp(state);
@@ -191,7 +196,8 @@ const CHANGES = {
     const every = [...shown, ...deleted, ...forgotten];
     conflictUnlessOnce(every);
     conflictUnless(!every.some((id) => listed.has(id)), 'a file is listed');
-    const of = (ids) => ids.map((id) => retired.get(id)).filter((entry) => entry && (since[entry.id] ?? entry.since) === entry.since);
+    const isMeant = (entry) => entry && (since[entry.id] ?? entry.since) === entry.since;
+    const of = (ids) => ids.map((id) => retired.get(id)).filter(isMeant);
     for (const entry of of(shown)) retired.set(entry.id, { ...entry, shown: entry.shown ?? at });
     for (const entry of of(deleted)) {
       conflictUnless(entry.shown && !paths.has(entry.path), `${entry.id} cannot be deleted yet`);
@@ -243,7 +249,7 @@ function lookUp({ files, retired = [] }) {
 const entryOf = (id, key, at, by = null) => ({ id, path: key, by, since: at });
 
 /** The state with other files. Objects that none of them has a row of any more are retired, too. */
-function withRetired(state, { files }, entries, at) {
+function withFiles(state, files, entries, at) {
   const [before, after] = [objectsOf(state.files), objectsOf(files)];
   const objects = [...before].filter((name) => !after.has(name));
   const more = objects.map((name) => entryOf(name, `_files/${name.slice(0, 2)}/${name}`, at));
@@ -289,25 +295,25 @@ function replace(state, { kind, old, new: files }, at) {
   conflictUnless(!files.some(({ id }) => listed.has(id) || retired.has(id)), 'a new file is known');
   const first = state.files.findIndex(({ id }) => id === old[0]);
   const gone = state.files.slice(first, first + old.length);
-  conflictUnless(files.length && first >= 0 && idsOf(gone).join() === old.join(), 'old files are not listed as neighbours');
+  const isListed = files.length && first >= 0 && idsOf(gone).join() === old.join();
+  conflictUnless(isListed, 'old files are not listed as neighbours');
   conflictUnless([...gone, ...files].every(({ version }) => version === gone[0].version), 'of several versions');
   const count = (name) => [gone, files].map((each) => each.reduce((total, file) => total + (file[name] ?? 0), 0));
   const [[messages, now], [records, left], [erased, holes]] = ['messages', 'records', 'erased'].map(count);
   const [rows, rest] = [rowsOf(files), rowsOf(gone)];
   const isThere = rows.every((row) => rest.splice(0, rest.indexOf(row) + 1 || rest.length).at(-1) === row);
   conflictUnless(now === messages && isThere, 'new files hold something else');
-  if (kind === 'replace_files') conflictUnless(holes === erased && rows.length === rowsOf(gone).length, 'new files hold less');
-  else {
-    const isErased = holes >= erased && left <= records && left + holes >= records + erased && left + holes <= messages;
-    conflictUnless(isErased, 'new files do not hold a record or a hole for each');
-  }
+  const isSame = holes === erased && rows.length === rowsOf(gone).length;
+  const isErased = holes >= erased && left <= records && left + holes >= records + erased && left + holes <= messages;
+  conflictUnless(kind === 'erase_files' ? isErased : isSame, 'new files hold less');
   let offset = gone[0].offset;
   const placed = files.map((file) => {
     offset += file.messages;
     return { ...file, offset: offset - file.messages };
   });
-  const entries = gone.map((file) => entryOf(file.id, file.path, at, placed.findLast((each) => each.offset <= file.offset).id));
-  return withRetired(state, { files: state.files.toSpliced(first, gone.length, ...placed) }, entries, at);
+  const holder = (file) => placed.findLast((each) => each.offset <= file.offset).id;
+  const entries = gone.map((file) => entryOf(file.id, file.path, at, holder(file)));
+  return withFiles(state, state.files.toSpliced(first, gone.length, ...placed), entries, at);
 }
 
 /** Rows as texts, whose messages count from the first file on. */

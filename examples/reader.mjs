@@ -75,7 +75,7 @@ const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN|-?(?:0|[1-9]\d*)(?:\.\d+
 export function parse(bytes, spell = (number) => (/\d/.test(number) ? number : 'null')) {
   return JSON.parse(bytes.toString().replace(TOKENS, (token) => (token[0] === '"' ? token : spell(token))));
 }
-/** So do 7.0 and 7e0, which JSON.parse takes for 7. */
+/** For states, where 7.0 and 7e0, which JSON.parse takes for 7, become null, too. */
 const integer = (number) => (/^-?\d+$/.test(number) ? number : 'null');
 
 export const isText = (value) => typeof value === 'string';

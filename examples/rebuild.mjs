@@ -9,7 +9,8 @@ import { crc32, inflateRawSync } from 'node:zlib';
 import { byCodePoint, canonical, exact, hashOf, levels } from './hash.mjs';
 import { getJson, namesIn } from './newest.mjs';
 import {
-  check, checkState, folderOf, fromSegment, get, isObject, isRow, isSchemaMessage, isText, isWeb, listOf, parse, sumOf, toSegment,
+  check, checkState, folderOf, fromSegment, get, isObject, isRow, isSchemaMessage, isText, isWeb, listOf, parse, sumOf,
+  toSegment,
 } from './reader.mjs';
 
 const MOST_LEVELS = 400;
@@ -84,7 +85,8 @@ function memberAt(bytes, at) {
 }
 
 const isInteger = Number.isSafeInteger;
-const isTuple = (...kinds) => (value) => Array.isArray(value) && value.length === kinds.length && value.every((each, i) => kinds[i](each));
+const isTuple = (...kinds) => (value) => (
+  Array.isArray(value) && value.length === kinds.length && value.every((each, i) => kinds[i](each)));
 const isLake = (value) => value == null || isText(value);
 const isHeader = ({ id, created, run, seq, lake_id: lake, atomic }) => (
   [id, created, run].every((text) => isText(text) && text) && isInteger(seq) && isLake(lake)
@@ -95,12 +97,15 @@ const isJoin = (said) => {
   return isText(id) && isText(lineage) && isInteger(offset) && numbered(replaces) && numbered(through) && isLake(lake)
     && listOf(isTuple(isText, isInteger, isText, isText))(erased) && !isHeader(said);
 };
-const counted = (pairs) => pairs.reduce((counts, [id, number]) => counts.set(id, (counts.get(id) ?? 0) + number), new Map());
+function counted(pairs) {
+  return pairs.reduce((counts, [id, number]) => counts.set(id, (counts.get(id) ?? 0) + number), new Map());
+}
 
 /** A data file: an entry of a manifest, and what the choice needs. */
 function scan(stored, at, stream) {
   const digest = createHash('sha256');
-  const file = { path: at, bytes: stored.length, sha256: sumOf(stored), messages: 0, records: 0, members: [], ends: [], holes: [] };
+  const empty = { messages: 0, records: 0, members: [], ends: [], holes: [] };
+  const file = { path: at, bytes: stored.length, sha256: sumOf(stored), ...empty };
   const [joins, headers, noted] = [[], [], []];
   let [tail, begin] = [Buffer.alloc(0), 0]; // a line may go on in the next member
   for (let start = 0; start < stored.length;) {
@@ -142,7 +147,7 @@ function takeLine(file, line, stream) {
     const message = parse(line);
     if (!file.first) {
       file.first = exact(line);
-      check(message?.type === 'SCHEMA' && 'schema' in message && isText(message.stream), 'the first line is not a SCHEMA message');
+      check(message?.type === 'SCHEMA' && 'schema' in message, 'the first line is not a SCHEMA message');
       check(levels(file.first.schema) <= MOST_LEVELS, 'the schema has too many levels');
     }
     check(message?.stream === stream, 'a line is of another stream');
@@ -155,20 +160,21 @@ function takeLine(file, line, stream) {
 
 /** [original, number of the message in it] of each hole. */
 function holesOf({ parts, holes }) {
-  const ends = parts.reduce((all, [, number]) => [...all, (all.at(-1) ?? 0) + number], []);
+  let [part, start] = [0, 0];
   return holes.map((hole) => {
-    const part = ends.findIndex((end) => hole < end);
-    return [parts[part][0], hole - (ends[part - 1] ?? 0)];
+    for (; hole >= start + parts[part][1]; part += 1) start += parts[part][1];
+    return [parts[part][0], hole - start];
   });
 }
 
-/** 4.4 */
+/** 4.4: rows of attached files. */
 function rowsOf({ parts }, headers, noted) {
   const starts = [0, ...headers.map(({ before }) => before)];
   parts.reduce((sum, [, number]) => starts.push(sum + number) && sum + number, 0);
   const rows = noted.flatMap(({ before, rows: said }) => {
     const start = Math.max(...starts.filter((each) => each < before));
-    return said.every(([message]) => start + message < before) ? said.map(([message, ...rest]) => [start + message, ...rest.slice(0, 6)]) : [];
+    const counts = said.every(([message]) => start + message < before);
+    return counts ? said.map(([message, ...rest]) => [start + message, ...rest.slice(0, 6)]) : [];
   });
   return rows.sort(([a], [b]) => a - b);
 }
@@ -202,7 +208,8 @@ async function withoutUndecided(root, tap, files) {
   const decisions = await Promise.all(names.map((name) => getJson(root, `${folder}/${name}`)));
   for (const { format } of decisions) check(format === 1, `format ${format} of a decision is not known`);
   const runs = decisions.filter(({ committed }) => committed).map(({ run }) => run);
-  return files.filter(({ isJoined, header }) => isJoined || !header?.atomic || !decisions.length || runs.includes(header.run));
+  if (!decisions.length) return files;
+  return files.filter(({ isJoined, header }) => isJoined || !header?.atomic || runs.includes(header.run));
 }
 
 // ---- 9.4 Choose
@@ -218,13 +225,14 @@ function choose(files) {
       [...erased.get(id) ?? []].every((hole) => hole >= number || holes.has([id, hole].join()))));
   });
   const hasMost = ([id, number]) => number === most.get(id);
-  const withGain = allowed.map((file) => ({ ...file, gained: file.parts.filter(([id, number]) => number === most.get(id)) }));
-  const gained = new Set(withGain.flatMap((file) => file.gained.map(([id]) => id)));
-  for (const id of most.keys()) check(gained.has(id), `of ${id}, a file that still holds what was erased has most messages`);
-  const [whole, cut] = [true, false].map((is) => withGain.filter((file) => (file.gained.length === file.parts.length) === is));
+  const useful = allowed.map((file) => ({ ...file, gained: file.parts.filter(hasMost) }));
+  const gained = new Set(useful.flatMap((file) => file.gained.map(([id]) => id)));
+  for (const id of most.keys()) check(gained.has(id), `a file that still holds what was erased has the most of ${id}`);
+  const whole = useful.filter((file) => file.gained.length === file.parts.length);
   const covered = idsIn(whole);
   const rest = [...gained].filter((id) => !covered.has(id));
-  return [...grouped(whole).flatMap((group) => exactCover(group) ?? coverAll(idsIn(group), group)), ...coverAll(rest, cut)];
+  const chosen = grouped(whole).flatMap((group) => exactCover(group) ?? coverAll(idsIn(group), group));
+  return [...chosen, ...coverAll(rest, useful)];
 }
 
 const idsOf = ({ parts }) => parts.map(([id]) => id);
@@ -276,14 +284,17 @@ function coverAll(wanted, files) {
 }
 
 // ---- 9.5, 9.6 Order, and list
+const CLOCK = '([01]\\d|2[0-3])(?::([0-5]\\d)(?::([0-5]\\d)(?:[.,](\\d+))?)?)?';
+const OFFSET = '([+-])([01]\\d|2[0-3])(?::?([0-5]\\d))?';
+const MOMENT = new RegExp(`^(\\d{4}-\\d\\d-\\d\\d)[Tt ]${CLOCK}(?:[Zz]|${OFFSET})?$`);
 /** 5.1: a moment as text, to the microsecond; null where the text names none. */
-function moment(text) {
-  const [, date, hours, minutes = '00', seconds = '00', fraction = '', sign, ...offset] = /^(\d{4}-\d\d-\d\d)[Tt ]([01]\d|2[0-3])(?::([0-5]\d)(?::([0-5]\d)(?:[.,](\d+))?)?)?(?:[Zz]|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)?$/
-    .exec(text) ?? [];
-  const local = new Date(`${date}T${hours}:${minutes}:${seconds}Z`);
+export function moment(text) {
+  const [, date, hour, minute = '00', second = '00', fraction = '', sign, ...offset] = MOMENT.exec(text) ?? [];
+  const local = new Date(`${date}T${hour}:${minute}:${second}Z`);
   if (Number.isNaN(local.getTime()) || local.toISOString().slice(0, 10) !== date) return null; // such as 30 February
-  const [behind = 0, more = 0] = offset.map((each) => Number(each ?? 0));
-  return spellMoment(new Date(local - (sign ? Number(`${sign}1`) * (behind * 60 + more) * 60_000 : 0)), fraction.slice(0, 6).padEnd(6, '0'));
+  const [hours, minutes] = offset.map((each) => Number(each ?? 0));
+  const ahead = sign ? Number(`${sign}1`) * (hours * 60 + minutes) * 60_000 : 0;
+  return spellMoment(new Date(local - ahead), fraction.slice(0, 6).padEnd(6, '0'));
 }
 
 function spellMoment(date, fraction) {
@@ -315,7 +326,7 @@ function list(items, tap, stream) {
     const text = canonical(schema);
     const hash = hashOf(text);
     const known = names.get(text.toString('latin1'));
-    const version = known ?? (hash.slice(0, 7) in versions ? hash : hash.slice(0, 7));
+    const version = known ?? (Object.hasOwn(versions, hash.slice(0, 7)) ? hash : hash.slice(0, 7));
     names.set(text.toString('latin1'), version);
     versions[version] ??= `v${names.size}`;
     const { first_offset = offset } = schemas[version] ?? {};
@@ -327,6 +338,6 @@ function list(items, tap, stream) {
   }
   const has = { attached: files.some(({ attached }) => attached.length), erased: files.some(({ erased }) => erased) };
   const features = Object.keys(has).filter((name) => has[name]);
-  const state = { format: 1, features, tap, stream, store: '', lineage: '', next_offset: offset, versions, schemas, files };
-  return { ...checkState({ ...state, transaction: { number: 0, id: '' } }, tap, stream), lineage: null };
+  const about = { format: 1, features, tap, stream, store: '', lineage: '', transaction: { number: 0, id: '' } };
+  return { ...checkState({ ...about, next_offset: offset, versions, schemas, files }, tap, stream), lineage: null };
 }
