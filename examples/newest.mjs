@@ -6,14 +6,14 @@ import { canonical, exact, hashOf, plain } from './hash.mjs';
 import {
   check, checkState, filesFrom, folderOf, get, isCount, isPath, isText, isWeb, toSegment, urlOf,
 } from './reader.mjs';
-import { rebuild } from './rebuild.mjs';
 
 const LAG = 10_000; // milliseconds
 const DECISION = /^\d{8}T\d{6}\.\d{6}Z-[0-9a-v]{16}$/;
 
 /** `manifest` is manifest.json as it is stored, or null. */
 export async function newest(root, tap, stream, manifest) {
-  const state = await follow(root, tap, stream, manifest) ?? await rebuild(root, tap, stream);
+  const state = await follow(root, tap, stream, manifest)
+    ?? await (await import('./rebuild.mjs')).rebuild(root, tap, stream);
   return { ...state, schemas: plain(state.schemas) };
 }
 

@@ -101,6 +101,8 @@ class Folder:
                 members += [Member(text[:cut]), Member(text[cut:])]
             else:
                 members.append(Member(text, said if self._random.random() < 0.1 else None))
+            if said and self._random.random() < 0.1:
+                members.append(Member(b"", said))
             if self._random.random() < 0.4:
                 members.append(self._rows())
         if self._random.random() < 0.2:
@@ -117,7 +119,8 @@ class Folder:
             if self._random.random() < 0.1:
                 row[self._random.randrange(7)] = self._random.choice([None, -1, "x", 2.0])
             rows.append(row if self._random.random() < 0.9 else [*row, "more"])
-        return Member(b"", {"attached": rows})
+        more = self._random.choice([{}, {}, {}, {"id": "i", "lineage": "l", "offset": 0, "replaces": []}])
+        return Member(b"", {"attached": rows, **more})
 
     def _odd(self, id: str, members: list[Member], originals: list[tuple[str, list[Member]]]) -> None:
         body = b"".join(each.stored for each in members)
