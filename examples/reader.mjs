@@ -1,6 +1,6 @@
 // Reads a stream of a Singerlake, in a folder or at a URL, as the page "Reading" of the format describes it:
-//     node reader.mjs LAKE TAP STREAM [--from OFFSET | --version LABEL] [--older]
-// prints messages as they are stored, one a line. With --older it does so where the log is ahead of manifest.json, too.
+//     node reader.mjs LAKE TAP STREAM [--from OFFSET | --version LABEL]
+// prints messages as they are stored, one a line. Where manifest.json is not all, newest.mjs beside it does the rest.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
@@ -14,10 +14,9 @@ import { gunzipSync } from 'node:zlib';
 
 const FEATURES = ['atomic', 'attached', 'erased', 'expired', 'segments'];
 
-export class NeedsError extends Error {} // of what this reader does not do
 const goneError = (key) => Object.assign(new Error(`${key} is listed, but there is no such object`), { gone: key });
-const sumOf = (bytes) => createHash('sha256').update(bytes).digest('hex');
-function check(holds, message) { if (!holds) throw new Error(message); }
+export const sumOf = (bytes) => createHash('sha256').update(bytes).digest('hex');
+export function check(holds, message) { if (!holds) throw new Error(message); }
 function unzip(bytes, key) {
   try { return gunzipSync(bytes); } catch (error) { throw new Error(`${key}: ${error.message}`); }
 }
@@ -44,8 +43,8 @@ export function fromSegment(segment) {
 }
 
 // ---- Where a lake is: the bytes of a key from `start` on, or null where there is no such key
-const isWeb = (root) => /^https?:/i.test(root);
-const get = (root, key, start = 0) => (isWeb(root) ? getUrl : getFile)(root, key, start);
+export const isWeb = (root) => /^https?:/i.test(root);
+export const get = (root, key, start = 0) => (isWeb(root) ? getUrl : getFile)(root, key, start);
 async function getFile(root, key, start) {
   try {
     const file = await fs.promises.open(path.join(root, key));
@@ -53,9 +52,13 @@ async function getFile(root, key, start) {
   } catch (error) { if (error.code === 'ENOENT') return null; throw error; }
 }
 
-async function getUrl(root, key, start) {
+export function urlOf(root, key) {
   const url = new URL(root); // its query stays, such as a token
   url.pathname = url.pathname.replace(/\/?$/, '/') + key.split('/').map(encodeURIComponent).join('/');
+  return url;
+}
+async function getUrl(root, key, start) {
+  const url = urlOf(root, key);
   const headers = { 'Accept-Encoding': 'identity', ...(start && { Range: `bytes=${start}-` }) };
   const [response] = await once((url.protocol === 'https:' ? https : http).get(url, { headers }), 'response');
   const { statusCode: status, headers: { 'content-range': range } } = response;
@@ -67,25 +70,26 @@ async function getUrl(root, key, start) {
 }
 
 // ---- The state: The rules, 4.1, 5, 5.3, 5.5
-const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-/** JSON. NaN and Infinity become null; with `integers` so do 7.0 and 7e0, which JSON.parse takes for 7. */
-function parse(bytes, integers = false) {
-  const stays = (token) => token[0] === '"' || /^-?\d+$/.test(token) || (!integers && /\d/.test(token));
-  return JSON.parse(bytes.toString().replace(TOKENS, (token) => (stays(token) ? token : 'null')));
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+/** JSON, with what `spell` makes of each number. NaN and Infinity become null. */
+export function parse(bytes, spell = (number) => (/\d/.test(number) ? number : 'null')) {
+  return JSON.parse(bytes.toString().replace(TOKENS, (token) => (token[0] === '"' ? token : spell(token))));
 }
+/** For states, where 7.0 and 7e0, which JSON.parse takes for 7, become null, too. */
+const integer = (number) => (/^-?\d+$/.test(number) ? number : 'null');
 
-const isText = (value) => typeof value === 'string';
-const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
-const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+export const isText = (value) => typeof value === 'string';
+export const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
+export const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 const isSum = (value) => isText(value) && /^[0-9a-f]{64}$/.test(value);
 const maybe = (is) => (value) => value === undefined || is(value);
-const listOf = (is) => (value) => Array.isArray(value) && value.every(is);
+export const listOf = (is) => (value) => Array.isArray(value) && value.every(is);
 const mapOf = (is) => (value) => isObject(value) && Object.values(value).every(is);
 const isMember = (value) => listOf(isCount)(value) && value.length === 2;
 const isSchema = (value) => isObject(value) && 'schema' in value && isCount(value.first_offset);
-const isPath = (value) => isText(value) && value.split('/').every((name) => !['', '.', '..'].includes(name));
+export const isPath = (value) => isText(value) && value.split('/').every((name) => !['', '.', '..'].includes(name));
 const isName = (value) => isText(value) && /^[0-9]{20}-[0-9a-v]{16}$/.test(value);
-function isRow(row) {
+export function isRow(row) {
   const [message, property, source, sha256, bytes, type, copy] = Array.isArray(row) ? row : [];
   const object = isSum(sha256) && isCount(bytes) && isText(type) && isCount(copy) && copy >= 1 && copy <= 999_999_999;
   const none = sha256 === null && bytes === null && type === null && copy === 1;
@@ -123,12 +127,9 @@ function checkFeatures(features, found) {
   check(!more.length, `there is something of the feature ${more}, and "features" does not name it`);
 }
 
-/** What manifest.json says, with `folder` and `floor`. */
-export async function load(root, tap, stream, older = false) {
-  const folder = `raw/${toSegment(tap)}/${toSegment(stream)}`;
-  const stored = await get(root, `${folder}/manifest.json`);
-  if (!stored) throw new NeedsError(`needs a log or rebuilding, which this reader does not do: no manifest of ${tap}, ${stream}`);
-  const state = parse(stored, true);
+export const folderOf = (tap, stream) => `raw/${toSegment(tap)}/${toSegment(stream)}`;
+/** Gives a state, as it was parsed, with `folder` and `floor`. */
+export function checkState(state, tap, stream) {
   check(state?.format === 1, `format ${state?.format} is not known`);
   checkFields(state, STATE, 'manifest.json');
   const { files, features = [], segments = [], settled, prepared, retired } = state;
@@ -144,30 +145,26 @@ export async function load(root, tap, stream, older = false) {
     offset = segment.end;
   }
   check(checkFiles(files, offset, features) === state.next_offset, `the files do not end at ${state.next_offset}`);
-  if (!older) await checkLog(root, `${folder}/_log`, state);
-  return { ...state, schemas: parse(stored).schemas, folder, floor, features, segments };
+  return { ...state, folder: folderOf(tap, stream), floor, features, segments };
 }
 
-/** 7.2: a log may be ahead of manifest.json. Over HTTP, without a listing, only its next record is looked for. */
-async function checkLog(root, log, { store, closed, prepared, transaction }) {
-  if (!['log', 'merge'].includes(store) || closed != null) return;
-  const next = `${String(transaction.number + 1).padStart(20, '0')}.json`;
-  const floor = await get(root, `${log}/floor.json`);
-  const names = isWeb(root) ? [] : await fs.promises.readdir(path.join(root, log)).catch(() => []);
-  const newer = names.some((name) => /^\d+\.json$/.test(name) && name >= next) || await get(root, `${log}/${next}`);
-  const current = !newer && prepared == null && !(floor && parse(floor).floor > transaction.number);
-  if (!current) throw new NeedsError('needs to follow a log, which this reader does not do: it is ahead of manifest.json');
+/** The newest state of a stream. By 7.1 and 7.2 a log may be ahead of manifest.json, or all that there is. */
+export async function load(root, tap, stream) {
+  const stored = await get(root, `${folderOf(tap, stream)}/manifest.json`);
+  const state = stored && checkState(parse(stored, integer), tap, stream);
+  if (state && !['log', 'merge'].includes(state.store)) return { ...state, schemas: parse(stored).schemas };
+  return (await import('./newest.mjs')).newest(root, tap, stream, stored);
 }
 
 /** The files with messages from an offset on. A segment is read when its turn comes. */
-async function* filesFrom(root, state, from) {
+export async function* filesFrom(root, state, from) {
   for (const segment of state.segments.filter(({ end }) => end > from)) {
     const key = `${state.folder}/_segments/${segment.name}.json.gz`;
     const stored = await get(root, key);
     if (!stored) throw goneError(key);
     const text = unzip(stored, key);
     check(sumOf(text) === segment.sha256, `${key}: the checksum is not that of the manifest`);
-    const files = parse(text, true);
+    const files = parse(text, integer);
     check(checkFiles(files, segment.offset, state.features) === segment.end, `${key} does not end at ${segment.end}`);
     yield* files.filter((file) => file.offset + file.messages > from);
   }
@@ -175,7 +172,7 @@ async function* filesFrom(root, state, from) {
 }
 
 // ---- 4 Data files
-function isSchemaMessage(line) {
+export function isSchemaMessage(line) {
   try { return line.includes('"SCHEMA"') && parse(line)?.type === 'SCHEMA'; } catch { return false; }
 }
 /** The lines of whole members, as Buffers and without SCHEMA messages. */
@@ -211,8 +208,8 @@ async function* messagesOf(root, state, file, from) {
 
 // ---- 7 Reading, step by step
 /** Messages, { offset, line } each, `line` a Buffer: from the floor, an offset, or a version's label on. */
-export async function* read(root, tap, stream, { from, version, older } = {}) {
-  let state = await load(root, tap, stream, older);
+export async function* read(root, tap, stream, { from, version } = {}) {
+  let state = await load(root, tap, stream);
   const hash = Object.keys(state.versions).find((key) => state.versions[key] === version);
   check(version === undefined || hash, `there is no version ${version}`);
   let next = from ?? Math.max(state.schemas[hash]?.first_offset ?? 0, state.floor);
@@ -231,15 +228,15 @@ export async function* read(root, tap, stream, { from, version, older } = {}) {
       gone = error.gone;
     }
     const { lineage } = state;
-    state = await load(root, tap, stream, older);
-    check(state.lineage === lineage, 'the stream was replaced by another one while it was read');
+    state = await load(root, tap, stream);
+    check(lineage !== null && state.lineage === lineage, 'the stream was replaced by another one while it was read');
   }
 }
 
 async function main() {
-  const [from, version, older] = [{ type: 'string' }, { type: 'string' }, { type: 'boolean' }];
-  const { values, positionals } = parseArgs({ options: { from, version, older }, allowPositionals: true });
-  check(positionals.length === 3, 'usage: node reader.mjs LAKE TAP STREAM [--from OFFSET | --version LABEL] [--older]');
+  const [from, version] = [{ type: 'string' }, { type: 'string' }];
+  const { values, positionals } = parseArgs({ options: { from, version }, allowPositionals: true });
+  check(positionals.length === 3, 'usage: node reader.mjs LAKE TAP STREAM [--from OFFSET | --version LABEL]');
   check(/^\d+$/.test(values.from ?? 0), `${values.from} is not a valid offset`);
   for await (const { line } of read(...positionals, { ...values, from: values.from && Number(values.from) })) {
     if (!process.stdout.write(Buffer.concat([line, Buffer.from('\n')]))) await once(process.stdout, 'drain');
