@@ -173,7 +173,7 @@ class Site:
             current=shown,
             tree=parts[0],
             tree_goes_on=len(parts) > 1,
-            charts=[each for each in (chart.arrivals(stream.tally), chart.sizes(stream.tally)) if each],
+            chart=chart.arrivals(stream.tally),
             runs=self.lake.runs(stream, _RUNS),
             kinds=stream.attached.kinds[:_KINDS],
             tables=[(each.table, table_path(each)) for each in self._made_from[stream.tap, stream.stream][:_TABLES]],
