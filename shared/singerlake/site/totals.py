@@ -25,6 +25,16 @@ class Amount:
         return Amount(self.files + other.files, self.records + other.records, self.bytes + other.bytes)
 
 
+def _together(amounts: Iterable[Amount]) -> Amount:
+    """All of them together."""
+    files = records = stored = 0
+    for each in amounts:
+        files += each.files
+        records += each.records
+        stored += each.bytes
+    return Amount(files, records, stored)
+
+
 @dataclass(frozen=True, slots=True)
 class Histograms:
     """``hours``: what came in each hour, UTC, by the time of each file's newest record. ``undated``: files whose time
@@ -59,13 +69,13 @@ def tally(files: Iterable[DataFile]) -> Histograms:
 
 def together(tallies: Iterable[Histograms]) -> Histograms:
     """Those of several streams as one."""
-    hours: dict[datetime, Amount] = {}
-    undated = Amount()
+    hours: dict[datetime, list[Amount]] = {}
+    undated: list[Amount] = []
     for each in tallies:
         for hour, amount in each.hours.items():
-            hours[hour] = hours[hour] + amount if hour in hours else amount
-        undated += each.undated
-    return Histograms(hours, undated)
+            hours.setdefault(hour, []).append(amount)
+        undated.append(each.undated)
+    return Histograms({hour: _together(amounts) for hour, amounts in hours.items()}, _together(undated))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +130,10 @@ def periods(histograms: Histograms) -> tuple[str, tuple[Period, ...]]:
         return "", ()
     first, last = min(histograms.hours), max(histograms.hours)
     unit = next(unit for unit in _UNITS if unit.number(last) - unit.number(first) < PERIODS)
-    came: dict[int, Amount] = {}
+    parts: dict[int, list[Amount]] = {}
     for hour, amount in histograms.hours.items():
-        number = unit.number(hour)
-        came[number] = came[number] + amount if number in came else amount
+        parts.setdefault(unit.number(hour), []).append(amount)
+    came = {number: _together(amounts) for number, amounts in parts.items()}
     made = []
     total = Amount()
     for number in range(unit.number(first), unit.number(last) + 1):
