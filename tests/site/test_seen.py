@@ -9,6 +9,8 @@ before you commit them.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -20,6 +22,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.site.lakes import built
 from tests.site.showcase import showcase
+from tools.site_screenshot import PICTURE
 
 SEEN = Path(__file__).parent / "seen"
 PAGES = {
@@ -172,6 +175,16 @@ def test_every_page_is_on_paper_of_its_scheme(page: Page, site: Path, scheme: An
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "name" in metafunc.fixturenames:
         metafunc.parametrize("name", PAGES)
+
+
+def test_the_picture_in_readme_is_taken_anew(tmp_path: Path) -> None:
+    """In a process of its own, since a second Playwright cannot begin in this one."""
+    picture = tmp_path / "site.png"
+    done = subprocess.run([sys.executable, "-m", "tools.site_screenshot", str(picture)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    header, kept = picture.read_bytes()[:24], PICTURE.read_bytes()[:24]
+    assert header == kept, "a PNG of the same width and height"
+    assert len(picture.read_bytes()) > 10_000, "more than paper"
 
 
 def test_texts_that_overlap_and_those_that_are_covered_are_found(page: Page, tmp_path: Path) -> None:
