@@ -126,7 +126,7 @@ def of_table(table: TableFacts, older: Sequence[str] = ()) -> Finding:
         more = f"; {len(failing) - _CHECKS:,} more" if len(failing) > _CHECKS else ""
         return Finding(Level.CHECK, "check failed", "; ".join(failing[:_CHECKS]) + more)
     if standing.behind:
-        return Finding(Level.BEHIND, "behind", f"{counted(standing.behind, 'message')} are not in it yet")
+        return Finding(Level.BEHIND, "behind", f"behind its stream by {counted(standing.behind, 'message')}")
     if older:
         return Finding(Level.BEHIND, "behind", f"made from older rows of {cut(', '.join(older), _SAID)}")
     return Finding(Level.FINE, "up to date" if standing.behind == 0 or standing.made_from else "made")
