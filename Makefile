@@ -27,7 +27,7 @@ export MELTANO_CLI_DISABLE_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-thorough test-soak lint format pytest spark lowest simulate bench docs site wheel clean
+.PHONY: help install demo test test-thorough test-soak lint format pytest spark lowest simulate bench docs site screenshot wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ docs: $(READY) ## Generate plugin definitions and settings tables from the plugi
 site: $(VENV)/.site ## The documentation as a site in build/site; open build/site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "open build/site/index.html"
+
+screenshot: $(SERVERS) ## The picture of a lake's site in README anew, after its first page changed
+	@$(BIN)/python -m tools.site_screenshot
 
 $(VENV)/.site: $(READY)
 	@$(BIN)/python -m pip install --quiet --group site

@@ -75,6 +75,15 @@ def test_the_pages_that_show_the_picture_say_what_is_in_it() -> None:
         assert len(said.split()) > 8
 
 
+def test_the_screenshot_is_small_and_shown_with_words() -> None:
+    screenshot = (DOCS / "assets/site.png").read_bytes()
+    assert screenshot.startswith(b"\x89PNG")
+    assert 10_000 < len(screenshot) < 200_000
+    for page in (ROOT / "README.md", DOCS / "how-to/site.md"):
+        [said] = re.findall(r"!\[([^\]]*)\]\((?:docs|\.\.)/assets/site\.png\)", page.read_text())
+        assert len(said.split()) > 8
+
+
 def test_a_link_to_a_page_that_stands_elsewhere_leads_to_it() -> None:
     text = "[the format](../../shared/docs/format/writing.md#12-collecting)"
     assert (

@@ -123,7 +123,7 @@ def test_a_silent_run_is_lost_unless_it_holds_a_lock(tmp_path: Path, locked: boo
         lake.storage.put(key, json.dumps(body).encode())
     _, pages = built(lake, tmp_path / "site")
     for path in ("index.html", "taps/t.html", "streams/t/s.html"):
-        assert re.findall(r'badge (running|lost)"', pages[path]) == [outcome], path
+        assert set(re.findall(r'badge [a-z]+">(?:1 )?(running|lost)<', pages[path])) == {outcome}, path
 
 
 def test_a_version_without_a_schema_is_a_trouble(tmp_path: Path) -> None:
@@ -253,3 +253,12 @@ def test_a_schema_too_deep_to_decode_is_a_trouble(tmp_path: Path) -> None:
 
 def test_every_file_of_the_package_that_pages_need_is_there() -> None:
     assert {path.name for path in (build.HERE / "assets").iterdir()} == set(build.ASSETS)
+
+
+def test_every_class_of_the_style_sheet_is_used() -> None:
+    texts = [path.read_text() for path in (*build.HERE.glob("templates/*.html"), *build.HERE.glob("*.py"))]
+    texts.append((build.HERE / "assets/site.js").read_text())
+    rules = re.sub(r"/\*.*?\*/", "", (build.HERE / "assets/site.css").read_text(), flags=re.DOTALL)
+    classes = set(re.findall(r"\.([a-z][a-z-]*)", re.sub(r"\{[^{}]*\}", "{}", rules)))
+    assert {"badge", "looks", "scrolls"} <= classes
+    assert [name for name in sorted(classes) if not re.search(rf"\b{name}\b", "".join(texts))] == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.site.pages import page_name
+from singerlake.site.paths import page_name
 from tests.site.lakes import HOSTILE
 
 SAFE = re.compile(r"[a-z0-9][a-z0-9_~-]*\Z")

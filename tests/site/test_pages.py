@@ -100,6 +100,9 @@ def test_a_small_lake_has_its_pages(tmp_path: Path) -> None:
     check(pages)
     assert {path for path in pages if path.endswith(".html")} == {
         "index.html",
+        "lineage.html",
+        "streams.html",
+        "taps.html",
         "taps/shop.html",
         "streams/shop/orders.html",
         "schemas/shop/orders/v1.html",
@@ -215,7 +218,7 @@ def test_many_streams_and_taps_go_on_on_further_pages(tmp_path: Path) -> None:
     )
     _, pages = built(lake, tmp_path / "site")
     check(pages)
-    assert {"taps/big/2.html", "taps/big/3.html", "more/2.html"} <= set(pages)
+    assert {"taps/big/2.html", "taps/big/3.html", "more/streams/4.html", "more/taps/2.html"} <= set(pages)
 
 
 def test_labels_that_a_manifest_gives_twice_keep_their_pages_apart(tmp_path: Path) -> None:

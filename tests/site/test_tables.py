@@ -12,7 +12,8 @@ import pytest
 
 from singerlake.errors import AccessDeniedError, SettingError
 from singerlake.site.build import INDEX
-from singerlake.site.pages import CHECKS, ROWS
+from singerlake.site.pages import ROWS
+from singerlake.site.table_page import CHECKS
 from singerlake.site.tree import LEVELS
 from singerlake.tables.state.keys import PUBLISHED, state_key
 from singerlake.tables.state.model import MadeFrom, TableRun
@@ -54,7 +55,7 @@ def test_a_table_tells_what_it_is(tmp_path: Path) -> None:
     page = Read(pages["tables/newest.html"])
     told = said(pages["tables/newest.html"])
     for words in (
-        "Made from shop / orders , messages 0 to 9",
+        "Captured in shop / orders 29 2026-01-01 00:00 Published in this table 9 2025-12-31 21:00",
         "Behind 20 messages of its stream",
         "Last run 2025-12-31 21:00 UTC, 3 hours before this page",
         "Keeps latest",
@@ -71,9 +72,9 @@ def test_a_table_tells_what_it_is(tmp_path: Path) -> None:
         assert words in told, (words, told)
     assert "../streams/shop/orders.html" in page.links
     assert "../../tables/newest.html" in Read(pages["streams/shop/orders.html"]).links
-    listed = said(pages["tables.html"])
-    assert "newest shop / orders latest 3 rows failed 0 0 0 B 20 2025-12-31 21:00" in listed
-    assert "1 table with 0 rows, 0 B; 1 table behind its stream." in said(pages["index.html"])
+    for path in ("tables.html", "index.html"):
+        listed = "newest of shop / orders check failed 2025-12-31 21:00 3 rows failed 0 0 B 20"
+        assert listed in said(pages[path]), path
 
 
 def test_a_lake_without_tables_has_no_page_of_them(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_what_is_long_goes_on_on_further_pages_or_is_counted(tmp_path: Path) -> 
     assert all(name in told for name in columns)
     assert f"column_{CHECKS + 3:05} " in " ".join(told.split()), "a check that does not hold is never left out"
     assert "7 more, which held, are left out" in told
-    assert "more-tables/2.html" in pages
+    assert "more/tables/2.html" in pages
     assert max(len(html.encode()) for html in pages.values()) <= max(LIMIT, len(pages[INDEX]))
 
 
@@ -206,6 +207,6 @@ def test_a_table_of_a_statement_names_the_tables_that_it_read(tmp_path: Path) ->
     _, pages = built(lake, tmp_path / "site")
     check(pages)
     (path,) = [path for path in pages if path.startswith("tables/")]
-    for page in (pages[path], pages["tables.html"]):
-        assert "sql of orders &amp; co" in page
+    assert "late a statement over orders & co" in said(pages["tables.html"])
+    assert "Its statement read Rows Last run (UTC) orders & co not in this lake never" in said(pages[path])
     assert "SELECT 1 AS id" in pages[path]

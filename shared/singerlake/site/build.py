@@ -16,6 +16,7 @@ from singerlake.glance import at_a_glance
 from singerlake.humanize import counted, cut, minute, second, shown, size
 from singerlake.interpreter.process import collector_paused
 from singerlake.lake import Lake
+from singerlake.site.attention import lasting
 from singerlake.site.facts import LakeFacts, gather
 from singerlake.site.folder import SiteFolder, open_folder
 from singerlake.site.pages import Site
@@ -156,7 +157,6 @@ def _check_apart(lake: Lake, output: Path) -> None:
 HERE = Path(__file__).parent
 _JOINERS = "\u200c\u200d"
 """Without which words of some scripts, and some emoji, fall apart; they hide nothing."""
-_UNITS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
 
 
 @functools.cache
@@ -187,6 +187,7 @@ def environment() -> Environment:
         prose=_prose,
         lasted=_lasted,
         ago=_ago,
+        newest_offset=_newest_offset,
         link=_link,
     )
     return made
@@ -200,7 +201,7 @@ def render(template: str, values: Mapping[str, Any]) -> bytes:
 def _printable(value: Any) -> Any:
     """What every expression of a template passes through before it is escaped. Markup, which a template made itself,
     is left as it is."""
-    return shown(value) if type(value) is str else value
+    return shown(value) if type(value) is str and not value.isprintable() else value
 
 
 def _name(text: str, most: int = 300) -> str:
@@ -242,12 +243,14 @@ def _lasted(seconds: float | None) -> str:
 
 def _ago(moment: datetime, now: datetime) -> str:
     """How long before ``now``, in the largest unit that fits."""
-    seconds = (now - moment).total_seconds()
-    for length, name in _UNITS:
-        count = int(seconds // length)
-        if count >= 1:
-            return f"{count} {name}{'' if count == 1 else 's'} before"
-    return "just before" if seconds >= 0 else "after"
+    if now - moment < timedelta(minutes=1):
+        return "just before" if now >= moment else "after"
+    return f"{lasting(now - moment)} before"
+
+
+def _newest_offset(end: int) -> str:
+    """Of messages before ``end``."""
+    return f"{end - 1:,}" if end else "none yet"
 
 
 def _link(url: str) -> str:

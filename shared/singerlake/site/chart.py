@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from singerlake.humanize import counted, size
-from singerlake.site.totals import Amount, Histograms, periods, ranges
+from singerlake.site.totals import Amount, Histograms, Period, periods
 
 HEIGHT = 180
 """Pixels from the base line to the top of the tallest bar there may be."""
+_POINTS = 3
+"""Periods in which something came that a chart takes; fewer are said faster than drawn."""
 _TICKS = 4
 _LABELS = 5
+_APART = 21
+"""Percent of the width between two labels, at the least: the longest take about 14."""
 _GAP = 0.18
 """Of a bar's place that stays empty."""
 _LEAST = 2.0
@@ -65,9 +69,9 @@ class Chart:
 
 
 def growth(histograms: Histograms) -> Chart | None:
-    """Bytes that were there at the end of each period; None where there is nothing to draw."""
+    """Bytes that were there at the end of each period; None where files came in fewer than three."""
     unit, made = periods(histograms)
-    if not made:
+    if not _is_worth_drawing(made):
         return None
     bars, ticks = _bars(
         [(period.total.bytes, f"{period.label}: {size(period.total.bytes)}") for period in made], _round
@@ -88,9 +92,9 @@ def growth(histograms: Histograms) -> Chart | None:
 
 
 def arrivals(histograms: Histograms) -> Chart | None:
-    """Files of each period; None where there is nothing to draw."""
+    """Files of each period; None where files came in fewer than three."""
     unit, made = periods(histograms)
-    if not made:
+    if not _is_worth_drawing(made):
         return None
     top = max(made, key=lambda period: period.came.files)
     bars, ticks = _bars(
@@ -113,25 +117,8 @@ def arrivals(histograms: Histograms) -> Chart | None:
     )
 
 
-def sizes(histograms: Histograms) -> Chart | None:
-    """Files of each range of sizes; None where there is nothing to draw."""
-    made = ranges(histograms)
-    if not made:
-        return None
-    top = max(made, key=lambda each: each.files)
-    bars, ticks = _bars(
-        [(each.files, f"{each.label}: {counted(each.files, 'file')}") for each in made], lambda count: f"{count:,}"
-    )
-    return Chart(
-        id="sizes",
-        title="Sizes of files",
-        says=f"Files by their stored size; most are of {top.label}.",
-        bars=bars,
-        ticks=ticks,
-        labels=_labels([_round(each.low) for each in made]),
-        columns=("Size", "Files"),
-        rows=tuple((each.label, f"{each.files:,}") for each in made if each.files),
-    )
+def _is_worth_drawing(made: Sequence[Period]) -> bool:
+    return sum(bool(period.came.files) for period in made) >= _POINTS
 
 
 def _round(count: int) -> str:
@@ -171,14 +158,13 @@ def _step(most: int) -> int:
 
 
 def _labels(texts: Sequence[str]) -> tuple[Label, ...]:
-    """A few words, evenly spaced, the first and the last among them where there is room."""
-    place = 100 / len(texts)
-    if len(texts) <= _LABELS:
-        return tuple(Label(round((n + 0.5) * place, 2), "middle", text) for n, text in enumerate(texts))
-    numbers = sorted({round(n * (len(texts) - 1) / (_LABELS - 1)) for n in range(_LABELS)})
-    anchors = {0: "start", len(texts) - 1: "end"}
-    edges = {0: 0.0, len(texts) - 1: 100.0}
+    """A few words, evenly spaced, the first and the last among them; on a telephone these two alone."""
+    place, last = 100 / len(texts), len(texts) - 1
+    numbers, edges = list(range(last + 1)), {}
+    if last >= _LABELS:
+        steps = next(n for n in range(_LABELS - 1, 0, -1) if last // n * place >= _APART or n == 1)
+        numbers = [round(n * last / steps) for n in range(steps + 1)]
+        edges = {0: (0.0, "start"), last: (100.0, "end")}
     return tuple(
-        Label(edges.get(n, round((n + 0.5) * place, 2)), anchors.get(n, "middle"), texts[n], narrow=not odd % 2)
-        for odd, n in enumerate(numbers)
+        Label(*edges.get(n, (round((n + 0.5) * place, 2), "middle")), texts[n], narrow=n in (0, last)) for n in numbers
     )

@@ -4,7 +4,7 @@ data files nothing is read but samples that somebody asked for."""
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,9 +21,9 @@ from singerlake.humanize import cut
 from singerlake.lake import Lake
 from singerlake.site.totals import Histograms, tally, together
 from singerlake.stream import LakeStream
-from singerlake.tables.maintain.status import Standing, standing_of
+from singerlake.tables.maintain.status import BEGUN, Standing, standing_of
 from singerlake.tables.state.commit import load
-from singerlake.tables.state.model import ColumnEntry, TableSource, source_of
+from singerlake.tables.state.model import ColumnEntry, MadeFrom, TableSource, TableState, source_of
 from singerlake.upkeep.lock_files import LockFile, locks_of
 from singerlake.upkeep.reports.census import AttachedTotals, Census, attached_totals, take_census
 from singerlake.upkeep.reports.history import Version, versions_of
@@ -135,13 +135,17 @@ class TapFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """One table. ``standing`` is None where ``trouble`` says why there is none."""
+    """One table. ``standing`` is None where ``trouble`` says why there is none, which ``is_begun`` says is the wait for
+    its first run. ``reads`` are the tables that its statement read, ``rows_id`` says which rows it has itself."""
 
     table: str
     standing: Standing | None = None
     columns: tuple[ColumnEntry, ...] = ()
     key: tuple[str, ...] = ()
+    reads: tuple[MadeFrom, ...] = ()
+    rows_id: str = ""
     trouble: str | None = None
+    is_begun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,6 @@ class Totals:
     bytes: int
     raw_bytes: int
     last_write: datetime | None
-    troubles: int
 
 
 def stream_facts(
@@ -229,19 +232,12 @@ def totals(streams: Sequence[StreamFacts]) -> Totals:
         bytes=sum(count.bytes for count in counts),
         raw_bytes=sum(count.raw_bytes for count in counts),
         last_write=max((count.last_write for count in counts if count.last_write), default=None),
-        troubles=sum(stream.trouble is not None for stream in streams),
     )
 
 
 def tally_of(streams: Sequence[StreamFacts]) -> Histograms:
     """When the data of several streams came."""
     return together(stream.tally for stream in streams)
-
-
-def outcomes(lake: LakeFacts, streams: Sequence[StreamFacts]) -> Counter[str]:
-    """How the newest run of each stream stands: outcome -> streams."""
-    newest = (lake.runs(stream, 1) for stream in streams)
-    return Counter(runs[0].outcome for runs in newest if runs)
 
 
 def gather(
@@ -324,13 +320,20 @@ def _table(lake: Lake, name: str, streams: Mapping[tuple[str, str], StreamFacts]
         with expected_errors(table=name):
             found = load(lake.storage, name)
             if found is None or not found.state.is_published:
-                return TableFacts(name, trouble="begun, and not made yet; run 'singerlake project run'")
+                return TableFacts(name, trouble=BEGUN, is_begun=True)
             state = found.state
             source = streams.get((state.sources[0].tap, state.sources[0].stream)) if state.sources else None
             standing = standing_of(state, source.newest if source is not None else None)
-            return TableFacts(name, standing, state.columns, state.key)
+            return TableFacts(name, standing, state.columns, state.key, state.made_from, _rows_id(state))
     except SingerlakeError as error:
         return TableFacts(name, trouble=_said(error))
+
+
+def _rows_id(state: TableState) -> str:
+    try:
+        return state.rows_id
+    except UnicodeEncodeError:
+        return ""  # The name of a column has half a character, so that no statement read it.
 
 
 def _samples(lake: Lake, manifest: Manifest, count: int) -> tuple[Samples | None, str | None]:

@@ -1,31 +1,37 @@
-"""Which pages a site has, their names, and the values that their templates get. Pure."""
+"""Which pages a site has, and the values that their templates get. Pure."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from singerlake.clock import parse_timestamp
 from singerlake.humanize import checks_in_short, cut
-from singerlake.site import chart
-from singerlake.site.facts import (
-    LakeFacts,
-    StreamFacts,
-    TableFacts,
-    TapFacts,
-    VersionFacts,
-    outcomes,
-    tally_of,
-    totals,
+from singerlake.site import attention, chart
+from singerlake.site.attention import Finding, Level
+from singerlake.site.facts import LakeFacts, StreamFacts, TableFacts, TapFacts, Totals, VersionFacts, tally_of, totals
+from singerlake.site.lineage import Id, Lineage, Thing
+from singerlake.site.lineage import Kind as ThingKind
+from singerlake.site.paths import (
+    LINEAGE,
+    STREAMS,
+    TABLES,
+    TAPS,
+    columns_path,
+    history_path,
+    lineage_path,
+    stream_path,
+    table_path,
+    tap_path,
+    version_path,
 )
-from singerlake.site.tree import LEVELS, Node, pages_of, tree_of
-from singerlake.tables.maintain.status import Standing
+from singerlake.site.picture import Picture, picture
+from singerlake.site.table_page import CHECKS, check_rows, column_tree, declared, inputs_of, statement
+from singerlake.site.tree import pages_of, tree_of
 from singerlake.upkeep.reports.schema_diff import SchemaDiff
 
 ROWS = 300
@@ -39,13 +45,14 @@ TREE_BYTES = 100_000
 _WHOLE_CHANGES = 300
 """Of one version that its own page shows."""
 _RUNS = 10
-_TABLES = 50
-"""Of one stream that its page names; the list of tables has all."""
-TABLES = "tables.html"
-"""The list of them."""
+_FIRST = 12
+"""Of each kind that the first page has: what is more is one link away."""
+DRAWN = 60
+"""Streams, or tables, of one picture; a lake that has more is drawn by tap, and each tap on pages of its own."""
+_NEAR = 12
+"""Of a kind in the picture on the page of one thing."""
 _KINDS = 50
 """Of attached files that the page of a stream names."""
-_TROUBLES = 50
 
 Item = TypeVar("Item")
 
@@ -71,28 +78,104 @@ class Row:
     more: int
 
 
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """A stream as lists show it."""
+
+    facts: StreamFacts
+    path: str
+    tap_path: str
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A table as lists show it."""
+
+    facts: TableFacts
+    path: str
+    finding: Finding
+    checks: str
+    last_run: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TapRow:
+    """A tap as lists show it; ``stands`` counts its streams by how they stand, the worst first."""
+
+    tap: TapFacts
+    path: str
+    finding: Finding | None
+    totals: Totals
+    stands: tuple[tuple[Finding, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the first page says that needs a look: a tap, a stream ``of`` one, or a table."""
+
+    kind: str
+    name: str
+    of: str | None
+    path: str
+    finding: Finding
+
+
 class Site:
     """The pages of one lake."""
 
     def __init__(self, lake: LakeFacts) -> None:
         self.lake = lake
-        self._streams = {(each.tap, each.stream): each for each in lake.streams}
-        self._made_from: dict[tuple[str, str], list[TableFacts]] = defaultdict(list)
-        for table in lake.tables:
-            if table.standing is not None and table.standing.source is not None:
-                self._made_from[table.standing.source.tap, table.standing.source.stream].append(table)
+        self._tables_by_name = {each.table: each for each in lake.tables}
+        self._inputs = {each.table: inputs_of(each, self._tables_by_name) for each in lake.tables if each.reads}
+        streams = [self._stream_row(tap, stream) for tap in lake.taps for stream in tap.streams]
+        self._streams = {(each.facts.tap, each.facts.stream): each for each in _worst_first(streams)}
+        self._tables = {each.facts.table: each for each in _worst_first(map(self._table_row, lake.tables))}
+        self._taps = {each.tap.tap: each for each in _worst_first(map(self._tap_row, lake.taps))}
+        self._lineage = self._whole()
+        self._is_large = max(len(self._streams), len(self._tables)) > DRAWN
 
     def pages(self) -> Iterator[Page]:
         """All of them; no two have the same path."""
-        yield from self._lake_pages()
+        yield self._first_page()
+        yield from self._paged(STREAMS, "streams.html", "rows", list(self._streams.values()))
+        yield from self._paged(TAPS, "taps.html", "rows", list(self._taps.values()))
+        if self._has_tables:
+            yield from self._paged(TABLES, "tables.html", "rows", list(self._tables.values()))
+        yield from self._lineage_pages()
         for tap in self.lake.taps:
             yield from self._tap_pages(tap)
             for stream in tap.streams:
                 yield from self._stream_pages(tap, stream)
-        if self.lake.tables or self.lake.tables_trouble:
-            yield from self._table_list()
         for table in self.lake.tables:
             yield from self._table_pages(table)
+
+    @property
+    def _has_tables(self) -> bool:
+        return bool(self.lake.tables or self.lake.tables_trouble)
+
+    def _stream_row(self, tap: TapFacts, stream: StreamFacts) -> StreamRow:
+        return StreamRow(stream, stream_path(stream), tap_path(tap), attention.of_stream(self.lake, stream))
+
+    def _table_row(self, table: TableFacts) -> TableRow:
+        standing = table.standing
+        older = [each.table for each in self._inputs.get(table.table, ()) if each.is_older]
+        run = standing.last_run if standing is not None else None
+        return TableRow(
+            facts=table,
+            path=table_path(table),
+            finding=attention.of_table(table, older),
+            checks=checks_in_short(len(standing.checks), sum(standing.failing.values())) if standing else "",
+            last_run=parse_timestamp(run.at) if run is not None else None,
+        )
+
+    def _tap_row(self, tap: TapFacts) -> TapRow:
+        stands: dict[str, list[Finding]] = defaultdict(list)
+        for stream in tap.streams:
+            finding = self._streams[stream.tap, stream.stream].finding
+            stands[finding.word].append(finding)
+        counted = sorted(((each[0], len(each)) for each in stands.values()), key=lambda pair: pair[0].level)
+        return TapRow(tap, tap_path(tap), attention.of_tap(tap), totals(tap.streams), tuple(counted))
 
     def search_index(self) -> bytes:
         """A script that names everything there is to find: it is loaded as one, since a page on a disk may not fetch
@@ -112,50 +195,101 @@ class Site:
         # In ASCII: no name can end the script or break its line.
         return b"const SINGERLAKE_INDEX = " + index.encode("ascii") + b";\n"
 
-    def _lake_pages(self) -> Iterator[Page]:
-        taps = [
-            {
-                "tap": tap,
-                "path": tap_path(tap),
-                "totals": totals(tap.streams),
-                "outcomes": outcomes(self.lake, tap.streams),
-            }
-            for tap in self.lake.taps
-        ]
+    def _first_page(self) -> Page:
         streams = self.lake.streams
-        lake, stands = self.lake, [each.standing for each in self.lake.tables if each.standing]
-        troubles = [
-            *((tap.tap, None, tap_path(tap), tap.trouble) for tap in lake.taps if tap.trouble),
-            *((each.tap, each.stream, stream_path(each), each.trouble) for each in streams if each.trouble),
-            *([("Tables", None, TABLES, lake.tables_trouble)] if lake.tables_trouble else ()),
-            *(("Tables", each.table, table_path(each), each.trouble) for each in lake.tables if each.trouble),
-        ]
-        values = {
-            "totals": totals(streams),
-            "outcomes": outcomes(self.lake, streams),
-            "chart": chart.growth(tally_of(streams)),
-            "troubles": troubles[:_TROUBLES],
-            "untold": max(0, len(troubles) - _TROUBLES),
-            "tables_path": TABLES,
-            "rows": sum(each.rows for each in stands),
-            "stored": sum(each.bytes for each in stands),
-            "behind": sum(bool(each.behind) for each in stands),
-        }
-        yield from self._paged("index.html", "more", "lake.html", "taps", taps, values)
+        looks = list(self._looks())
+        first = self._lineage if max(len(self._streams), len(self._tables)) <= _FIRST else self._by_tap()
+        return self._page(
+            "index.html",
+            "lake.html",
+            totals=totals(streams),
+            looks=looks[:_FIRST],
+            looks_left_out=max(0, len(looks) - _FIRST),
+            streams=list(self._streams.values())[:_FIRST],
+            tables=list(self._tables.values())[:_FIRST],
+            taps=list(self._taps.values())[:_FIRST],
+            behind=sum(each.finding.word == "behind" for each in self._tables.values()),
+            picture=picture(first),
+            chart=chart.growth(tally_of(streams)),
+        )
+
+    def _looks(self) -> Iterator[Look]:
+        """What needs a look, the worst first; of the same kind taps come first, and tables last."""
+        found = [Look("tap", row.tap.tap, None, row.path, row.finding) for row in self._taps.values() if row.finding]
+        for stream in self._streams.values():
+            found.append(Look("stream", stream.facts.stream, stream.facts.tap, stream.path, stream.finding))
+        if self.lake.tables_trouble:
+            finding = Finding(Level.UNREADABLE, "unreadable", self.lake.tables_trouble)
+            found.append(Look("list", "tables", None, TABLES, finding))
+        for table in self._tables.values():
+            found.append(Look("table", table.facts.table, None, table.path, table.finding))
+        yield from sorted((each for each in found if each.finding.needs_a_look), key=lambda look: look.finding.level)
+
+    def _whole(self) -> Lineage:
+        """What is made from what in the whole lake."""
+        made = Lineage()
+        for tap in self._taps.values():
+            made.add(("tap", tap.tap.tap), _thing("tap", tap.tap.tap, tap.path, tap.finding))
+        for stream in self._streams.values():
+            facts = stream.facts
+            thing = _thing("stream", facts.stream, stream.path, stream.finding)
+            made.add(_id(facts.tap, facts.stream), thing, [("tap", facts.tap)])
+        for table in self._tables.values():
+            standing, name = table.facts.standing, table.facts.table
+            source = standing.source if standing is not None else None
+            above: list[Id] = [("table", each.table) for each in table.facts.reads]
+            if source is not None:
+                above.append(_id(source.tap, source.stream))
+                if above[-1] not in made.things:
+                    made.add(above[-1], _gone("stream", f"{source.tap}.{source.stream}"))
+            kind: ThingKind = "statement" if standing is not None and statement(standing) else "table"
+            made.add(("table", name), _thing(kind, name, table.path, table.finding), above)
+        for table in self._tables.values():
+            for each in table.facts.reads:
+                if each.table not in self._tables:
+                    made.add(("table", each.table), _gone("table", each.table))
+        return made
+
+    def _by_tap(self) -> Lineage:
+        def path_of(kind: ThingKind, taps: Sequence[str]) -> str | None:
+            known = self._taps.get(taps[0]) if len(taps) == 1 else None
+            if known is not None and self._is_large:
+                return lineage_path(known.tap, 1)
+            return (known.path if known is not None else STREAMS) if kind == "stream" else TABLES
+
+        return self._lineage.by_tap(path_of).at_most(_NEAR)
+
+    def _near(self, here: Id) -> Picture | None:
+        return picture(self._lineage.around(here).at_most(_NEAR, here), here)
+
+    def _lineage_pages(self) -> Iterator[Page]:
+        if not self._is_large:
+            yield self._page(LINEAGE, "lineage.html", picture=picture(self._lineage), pages=[])
+            return
+        pages = [(tap.tap.tap, lineage_path(tap.tap, 1), tap.totals.streams) for tap in self._taps.values()]
+        chunks = _chunks(pages, ROWS)
+        paths = _paths(LINEAGE, len(chunks))
+        for number, chunk in enumerate(chunks):
+            drawn = picture(self._by_tap()) if number == 0 else None
+            yield self._page(paths[number], "lineage.html", picture=drawn, pages=chunk, pager=_pager(paths, number))
+        for tap in self._taps.values():
+            parts = _chunks([("stream", each.tap, each.stream) for each in tap.tap.streams], DRAWN)
+            paths = [lineage_path(tap.tap, number + 1) for number in range(len(parts))]
+            for number, part in enumerate(parts):
+                drawn = picture(self._lineage.around(*part).at_most(DRAWN))
+                pager = _pager(paths, number)
+                yield self._page(paths[number], "lineage_of_tap.html", tap=tap, picture=drawn, pager=pager)
 
     def _tap_pages(self, tap: TapFacts) -> Iterator[Page]:
-        rows = []
-        for stream in tap.streams:
-            runs = self.lake.runs(stream, 1)
-            rows.append({"facts": stream, "path": stream_path(stream), "run": runs[0] if runs else None})
+        mine = [self._streams[tap.tap, stream.stream] for stream in tap.streams]
         values = {
             "tap": tap,
             "totals": totals(tap.streams),
-            "outcomes": outcomes(self.lake, tap.streams),
             "chart": chart.growth(tally_of(tap.streams)),
+            "picture": self._near(("tap", tap.tap)),
+            "whole": lineage_path(tap, 1) if self._is_large else LINEAGE,
         }
-        path = tap_path(tap)
-        yield from self._paged(path, path.removesuffix(".html"), "tap.html", "streams", rows, values)
+        yield from self._paged(tap_path(tap), "tap.html", "rows", _worst_first(mine), values)
 
     def _stream_pages(self, tap: TapFacts, stream: StreamFacts) -> Iterator[Page]:
         path = stream_path(stream)
@@ -169,67 +303,62 @@ class Site:
             "stream.html",
             **values,
             rows=first,
-            older=_history_path(stream, 2) if older else None,
+            older=history_path(stream, 2) if older else None,
             current=shown,
             tree=parts[0],
             tree_goes_on=len(parts) > 1,
-            charts=[each for each in (chart.arrivals(stream.tally), chart.sizes(stream.tally)) if each],
+            chart=chart.arrivals(stream.tally),
             runs=self.lake.runs(stream, _RUNS),
             kinds=stream.attached.kinds[:_KINDS],
-            tables=[(each.table, table_path(each)) for each in self._made_from[stream.tap, stream.stream][:_TABLES]],
+            finding=self._streams[stream.tap, stream.stream].finding,
+            picture=self._near(_id(stream.tap, stream.stream)),
         )
         for number, chunk in enumerate(older, 2):
             yield self._page(
-                _history_path(stream, number),
+                history_path(stream, number),
                 "history.html",
                 **values,
                 rows=chunk,
                 number=number,
-                newer=_history_path(stream, number - 1) if number > 2 else path,
-                older=_history_path(stream, number + 1) if number < len(older) + 1 else None,
+                newer=history_path(stream, number - 1) if number > 2 else path,
+                older=history_path(stream, number + 1) if number < len(older) + 1 else None,
             )
         for row in rows:
-            yield from self._schema_pages(values, row)
-
-    def _table_list(self) -> Iterator[Page]:
-        rows = [
-            {"facts": each, "path": table_path(each), **(standing_in_short(each.standing) if each.standing else {})}
-            for each in self.lake.tables
-        ]
-        yield from self._paged(TABLES, "more-tables", "tables.html", "tables", rows, {})
+            yield from self._schema_pages(values, row, parts if row is shown else _tree(row.facts))
 
     def _table_pages(self, table: TableFacts) -> Iterator[Page]:
-        path, stands = table_path(table), table.standing
-        parts = pages_of(column_tree(table), TREE_BYTES)
-        paths = [path, *(columns_path(table, number) for number in range(2, len(parts) + 1))]
+        row, stands = self._tables[table.table], table.standing
+        source = None
+        if stands is not None and stands.source is not None:
+            source = self._streams.get((stands.source.tap, stands.source.stream))
+        parts = pages_of(column_tree(table, source.facts if source is not None else None), TREE_BYTES)
+        paths = [row.path, *(columns_path(table, number) for number in range(2, len(parts) + 1))]
         values: dict[str, Any] = {}
         if stands is not None:
             checks = check_rows(stands)
-            source = self._streams.get((stands.source.tap, stands.source.stream)) if stands.source else None
             values = {
-                "last_run": standing_in_short(stands)["last_run"],
-                "stream_path": stream_path(source) if source is not None else None,
+                "source": source,
+                "inputs": self._inputs.get(table.table, [])[:CHECKS],
+                "picture": self._near(("table", table.table)),
                 "declared": list(declared(stands)),
                 "sql": statement(stands),
                 "checks": checks[:CHECKS],
                 "checks_left_out": max(0, len(checks) - CHECKS),
                 "runs": [(run, parse_timestamp(run.at)) for run in stands.runs[:_RUNS]],
             }
-        yield self._page(path, "table.html", facts=table, tree=parts[0], pager=_pager(paths, 0), **values)
+        yield self._page(row.path, "table.html", facts=table, row=row, tree=parts[0], pager=_pager(paths, 0), **values)
         for number in range(1, len(parts)):
             yield self._page(
                 paths[number],
                 "columns.html",
                 facts=table,
-                table_path=path,
+                table_path=row.path,
                 tree=parts[number],
                 pager=_pager(paths, number),
             )
 
-    def _schema_pages(self, values: Mapping[str, Any], row: Row) -> Iterator[Page]:
-        facts = row.facts
-        parts = _tree(facts)
-        changes = changes_of(facts.diff) if facts.diff else ()
+    def _schema_pages(self, values: Mapping[str, Any], row: Row, parts: Sequence[Any]) -> Iterator[Page]:
+        changes = changes_of(row.facts.diff) if row.facts.diff else ()
         base = row.path.removesuffix(".html")
         paths = [row.path, *(f"{base}/{number}.html" for number in range(2, len(parts) + 1))]
         for number, part in enumerate(parts):
@@ -245,35 +374,53 @@ class Site:
             )
 
     def _paged(
-        self, path: str, base: str, template: str, name: str, rows: Sequence[Any], values: Mapping[str, Any]
+        self, path: str, template: str, name: str, rows: Sequence[Any], values: Mapping[str, Any] | None = None
     ) -> Iterator[Page]:
         chunks = _chunks(rows, ROWS)
-        paths = [path, *(f"{base}/{number}.html" for number in range(2, len(chunks) + 1))]
+        paths = _paths(path, len(chunks))
         for number, chunk in enumerate(chunks):
-            yield self._page(paths[number], template, **values, **{name: chunk}, pager=_pager(paths, number))
+            yield self._page(paths[number], template, **(values or {}), **{name: chunk}, pager=_pager(paths, number))
 
     def _page(self, path: str, template: str, /, **values: Any) -> Page:
         # From one file of the site to any other.
         up = "../" * path.count("/")
-        return Page(path, template, {"lake": self.lake, "now": self.lake.now, "up": up, **values})
+        fixed = {"lake": self.lake, "now": self.lake.now, "up": up, "path": path, "has_tables": self._has_tables}
+        return Page(path, template, {**fixed, **values})
 
 
-def tap_path(tap: TapFacts) -> str:
-    """Where the page of a tap is."""
-    return f"taps/{page_name(tap.tap)}.html"
+Ranked = TypeVar("Ranked", StreamRow, TableRow, TapRow)
 
 
-def stream_path(stream: StreamFacts) -> str:
-    """Where the page of a stream is."""
-    return f"streams/{page_name(stream.tap)}/{page_name(stream.stream)}.html"
+def _worst_first(rows: Iterable[Ranked]) -> list[Ranked]:
+    """The worst first; what stands alike keeps its order, which is by name."""
+
+    def level(row: Ranked) -> int:
+        if isinstance(row, TapRow):
+            findings = [*(finding for finding, _ in row.stands), *([row.finding] if row.finding else [])]
+            return min((finding.level for finding in findings), default=Level.FINE)
+        return row.finding.level
+
+    return sorted(rows, key=level)
 
 
-def version_path(stream: StreamFacts, facts: VersionFacts) -> str:
-    """Where the page of a version is: by its label, or by its hash where a manifest gives a label twice."""
-    labels = [each.version.label for each in stream.versions]
-    label = facts.version.label
-    name = page_name(label if labels.count(label) == 1 else facts.version.hash)
-    return f"schemas/{page_name(stream.tap)}/{page_name(stream.stream)}/{name}.html"
+def _id(tap: str, stream: str) -> Id:
+    return ("stream", tap, stream)
+
+
+def _thing(kind: ThingKind, name: str, path: str, finding: Finding | None) -> Thing:
+    return Thing(kind, name, path, finding.word, finding.tone) if finding is not None else Thing(kind, name, path)
+
+
+def _gone(kind: ThingKind, name: str) -> Thing:
+    return Thing(kind, name, None, "not in this lake", "warm")
+
+
+def _paths(path: str, count: int) -> list[str]:
+    """Where a page is that goes on on further ones. Folders of lists are those of taps and tables, so that what is
+    more of a list lies elsewhere."""
+    base = path.removesuffix(".html")
+    base = base if "/" in base else f"more/{base}"
+    return [path, *(f"{base}/{number}.html" for number in range(2, count + 1))]
 
 
 def _source_text(table: TableFacts) -> str:
@@ -281,10 +428,6 @@ def _source_text(table: TableFacts) -> str:
         return ""
     source = table.standing.source
     return f"{source.tap} {source.stream}" if source is not None else " ".join(table.standing.made_from)
-
-
-def _history_path(stream: StreamFacts, number: int) -> str:
-    return f"history/{page_name(stream.tap)}/{page_name(stream.stream)}/{number}.html"
 
 
 def _row(stream: StreamFacts, facts: VersionFacts) -> Row:
@@ -326,110 +469,6 @@ def _pager(paths: Sequence[str], number: int) -> Mapping[str, Any] | None:
         "before": paths[number - 1] if number else None,
         "after": paths[number + 1] if number + 1 < len(paths) else None,
     }
-
-
-CHECKS = 200
-"""Of a table that its page shows."""
-_NAME, _TYPE, _DECLARED_TEXT, _SQL = 300, 200, 1000, 20_000
-"""Characters that are shown of a column's name, of its type, of a part of the declaration, of a statement."""
-_DECLARED = (
-    ("keep", "Keeps"),
-    ("key", "Key"),
-    ("order_by", "Order of records"),
-    ("sort_by", "Order of rows"),
-    ("partition_by", "Folders"),
-    ("deleted_when", "Deleted when"),
-    ("format", "Format"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckRow:
-    """A check; ``failing`` counts rows of the last run that it does not hold for."""
-
-    column: str
-    condition: str
-    action: str
-    failing: int
-
-
-def table_path(table: TableFacts) -> str:
-    """Where the page of a table is."""
-    return f"tables/{page_name(table.table)}.html"
-
-
-def columns_path(table: TableFacts, number: int) -> str:
-    """Where the columns of a table go on."""
-    return f"columns/{page_name(table.table)}/{number}.html"
-
-
-def column_tree(table: TableFacts) -> tuple[Node, ...]:
-    """The columns of a table in their order; those of a struct lie below it."""
-    return tuple(_node(each.name, each.type, ("key",) if each.name in table.key else (), 0) for each in table.columns)
-
-
-def check_rows(standing: Standing) -> list[CheckRow]:
-    """The checks of a table, those that do not hold first."""
-    rows = [
-        CheckRow(cut(column, _NAME), cut(text, _DECLARED_TEXT), action, standing.failing.get(f"{column} {text}", 0))
-        for column, text, action in standing.checks
-    ]
-    return sorted(rows, key=lambda row: -row.failing)
-
-
-def declared(standing: Standing) -> Iterator[tuple[str, str]]:
-    """What a page says of the declaration: words for people, each with its text."""
-    for key, words in _DECLARED:
-        value = standing.declaration.get(key)
-        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
-        if text:
-            yield words, cut(text, _DECLARED_TEXT)
-
-
-def statement(standing: Standing) -> str:
-    """The SQL statement that makes the table; empty where none does."""
-    sql = standing.declaration.get("sql")
-    return cut(sql, _SQL) if isinstance(sql, str) else ""
-
-
-def standing_in_short(standing: Standing) -> Mapping[str, Any]:
-    """What a list of tables shows of one."""
-    run = standing.last_run
-    return {
-        "checks": checks_in_short(len(standing.checks), sum(standing.failing.values())),
-        "failing": bool(standing.failing),
-        "last_run": parse_timestamp(run.at) if run is not None else None,
-    }
-
-
-def _node(name: str, type: Any, marks: tuple[str, ...], level: int) -> Node:
-    fields = _fields(type)
-    deeper = bool(fields) and level + 1 >= LEVELS
-    return Node(
-        name=cut(name, _NAME),
-        type=cut(_words(type), _TYPE),
-        marks=marks,
-        children=() if deeper else tuple(_node(str(inner), of, (), level + 1) for inner, of in fields),
-        deeper=deeper,
-    )
-
-
-def _fields(type: Any) -> Sequence[Any]:
-    """The fields of a struct, or of the structs in an array."""
-    while isinstance(type, dict) and "array" in type:
-        type = type["array"]
-    return type.get("struct", ()) if isinstance(type, dict) else ()
-
-
-def _words(type: Any) -> str:
-    arrays = 0
-    while isinstance(type, dict) and "array" in type:
-        type, arrays = type["array"], arrays + 1
-    if isinstance(type, dict):
-        plain = f"decimal({', '.join(map(str, type['decimal']))})" if "decimal" in type else "struct"
-    else:
-        plain = str(type)
-    return "array of " * arrays + plain
 
 
 Kind = Literal["added", "removed", "changed", "breaking", "renamed", "keys"]
@@ -483,21 +522,3 @@ def in_short(difference: SchemaDiff) -> str:
     )
     told = [f"{count:,} {what}" for count, what in counts if count] + (["other keys"] if difference.keys else [])
     return ", ".join(told) or "no property differs"
-
-
-_LONGEST = 60
-_PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?\Z")
-_WINDOWS = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)\Z")
-
-
-def page_name(name: str) -> str:
-    """The name itself where it is plain: short, lower case, no device of Windows. Otherwise what is plain of it and a
-    mark made from the whole, so that names which differ only by case, or in nothing a file system keeps, stay apart.
-    No plain name holds the ``~`` before a mark, so that nobody can choose a name to take another's page.
-    """
-    if len(name) <= _LONGEST and _PLAIN.match(name) and not _WINDOWS.match(name):
-        return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    mark = base64.b32hexencode(digest)[:10].decode("ascii").lower()
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST].strip("-")
-    return f"{plain or 'name'}~{mark}"

@@ -1,21 +1,16 @@
-"""How much came when, and in files of which sizes: a million files become a few dozen figures. Pure."""
+"""How much came when: a million files become a few dozen figures. Pure."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 from singerlake.format.lines.times import known_span
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.humanize import size
 
 PERIODS = 60
 """Bars that a chart over time has at most; the eye cannot tell more apart on a telephone."""
-BOUNDS = tuple(step * 10**power for power in range(19) for step in (1, 2, 5))
-"""Bytes at which one range of file sizes ends and the next begins: 1, 2, 5, 10, 20, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +25,23 @@ class Amount:
         return Amount(self.files + other.files, self.records + other.records, self.bytes + other.bytes)
 
 
+def _together(amounts: Iterable[Amount]) -> Amount:
+    """All of them together."""
+    files = records = stored = 0
+    for each in amounts:
+        files += each.files
+        records += each.records
+        stored += each.bytes
+    return Amount(files, records, stored)
+
+
 @dataclass(frozen=True, slots=True)
 class Histograms:
     """``hours``: what came in each hour, UTC, by the time of each file's newest record. ``undated``: files whose time
-    is unknown. ``sizes``: how many files lie in each range of sizes, by the range's place in ``BOUNDS``."""
+    is unknown."""
 
     hours: Mapping[datetime, Amount] = field(default_factory=dict)
     undated: Amount = Amount()
-    sizes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +53,9 @@ class Period:
     total: Amount
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Files of ``low`` bytes or more and less than ``high``."""
-
-    low: int
-    high: int
-    files: int
-
-    @property
-    def label(self) -> str:
-        return f"{size(self.low)} to {size(self.high)}".replace(".0 ", " ")
-
-
 def tally(files: Iterable[DataFile]) -> Histograms:
     """One pass, without a new object for each file."""
     slots: dict[datetime | None, list[int]] = {}
-    sizes: Counter[int] = Counter()
     for file in files:
         span = known_span(file.first, file.last)
         hour = span[1].replace(minute=0, second=0, microsecond=0, tzinfo=None) if span else None
@@ -73,34 +63,19 @@ def tally(files: Iterable[DataFile]) -> Histograms:
         slot[0] += 1
         slot[1] += file.records
         slot[2] += file.bytes
-        sizes[bisect_right(BOUNDS, file.bytes) - 1] += 1
     undated = Amount(*slots.pop(None, ()))
-    return Histograms({hour: Amount(*amounts) for hour, amounts in slots.items() if hour}, undated, dict(sizes))
+    return Histograms({hour: Amount(*amounts) for hour, amounts in slots.items() if hour}, undated)
 
 
 def together(tallies: Iterable[Histograms]) -> Histograms:
     """Those of several streams as one."""
-    hours: dict[datetime, Amount] = {}
-    undated = Amount()
-    sizes: Counter[int] = Counter()
+    hours: dict[datetime, list[Amount]] = {}
+    undated: list[Amount] = []
     for each in tallies:
         for hour, amount in each.hours.items():
-            hours[hour] = hours[hour] + amount if hour in hours else amount
-        undated += each.undated
-        sizes.update(each.sizes)
-    return Histograms(hours, undated, dict(sizes))
-
-
-def ranges(histograms: Histograms) -> tuple[Range, ...]:
-    """Every range of sizes from the smallest file's to the largest's, empty ones between them too."""
-    if not histograms.sizes:
-        return ()
-    made = []
-    for place in range(min(histograms.sizes), max(histograms.sizes) + 1):
-        low = 0 if place < 0 else BOUNDS[place]
-        high = BOUNDS[place + 1] if place + 1 < len(BOUNDS) else low * 10
-        made.append(Range(low, high, histograms.sizes.get(place, 0)))
-    return tuple(made)
+            hours.setdefault(hour, []).append(amount)
+        undated.append(each.undated)
+    return Histograms({hour: _together(amounts) for hour, amounts in hours.items()}, _together(undated))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +130,10 @@ def periods(histograms: Histograms) -> tuple[str, tuple[Period, ...]]:
         return "", ()
     first, last = min(histograms.hours), max(histograms.hours)
     unit = next(unit for unit in _UNITS if unit.number(last) - unit.number(first) < PERIODS)
-    came: dict[int, Amount] = {}
+    parts: dict[int, list[Amount]] = {}
     for hour, amount in histograms.hours.items():
-        number = unit.number(hour)
-        came[number] = came[number] + amount if number in came else amount
+        parts.setdefault(unit.number(hour), []).append(amount)
+    came = {number: _together(amounts) for number, amounts in parts.items()}
     made = []
     total = Amount()
     for number in range(unit.number(first), unit.number(last) + 1):

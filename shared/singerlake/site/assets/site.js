@@ -19,8 +19,7 @@
     if (theme === "auto") delete root.dataset.theme;
     else root.dataset.theme = theme;
     if (!button) return;
-    button.textContent = theme[0].toUpperCase() + theme.slice(1);
-    button.setAttribute("aria-label", `Colours: ${theme === "auto" ? "as the system" : theme}`);
+    button.textContent = `Colours: ${theme === "auto" ? "as the system" : theme}`;
   }
 
   paint(null); // before anything is drawn
@@ -149,7 +148,18 @@
       paint(button);
     });
     search(document.querySelector(".finder"));
+    document.querySelectorAll(".wide").forEach(scrolling);
   });
+
+  // What scrolls sideways says so, as long as it does.
+  function scrolling(wide) {
+    const hint = document.createElement("p");
+    hint.className = "scrolls";
+    hint.textContent = "Scroll sideways to see all";
+    hint.hidden = true;
+    wide.before(hint);
+    new ResizeObserver(() => { hint.hidden = wide.scrollWidth <= wide.clientWidth + 1; }).observe(wide);
+  }
 
   // What is folded away is printed too.
   let folded = [];

@@ -13,7 +13,7 @@ from tests.cli.conftest import Run
 def test_it_writes_a_site_and_says_where(run: Run, built: Path, tmp_path: Path) -> None:
     done = run("docs", "build", built, "-o", tmp_path / "site")
     assert done.exit_code == 0
-    assert done.output == f"10 pages; open {tmp_path / 'site' / 'index.html'}\n"
+    assert done.output == f"13 pages; open {tmp_path / 'site' / 'index.html'}\n"
     assert "flights" in (tmp_path / "site/taps/t.html").read_text()
 
 
