@@ -19,7 +19,7 @@ from singerlake.storage.port import Refused, Storage, Written
 from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
 from singerlake.stores.publish import refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import in_new_segments, note, read_manifest, to_stored
+from singerlake.stores.segments.stored import in_new_segments, read_manifest, to_stored
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,6 @@ class LockfileStore:
         """Birth. Of several writers' first states one stays, and all continue from it."""
         manifest = in_lake(manifest, self._lake_id)
         manifest = in_new_segments(self.segments, manifest)
-        note(manifest)
         manifest, body = to_stored(self.segments, manifest, manifest.files.segments)
         born = put_on_condition(self._storage, self._key, body, etag=None)
         if isinstance(born, Written) and not self.exclusive:

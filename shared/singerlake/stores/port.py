@@ -9,7 +9,6 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import note
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +17,6 @@ class Loaded:
 
     manifest: Manifest
     mark: str
-
-    def __post_init__(self) -> None:
-        note(self.manifest)
 
 
 @dataclass(frozen=True, slots=True)

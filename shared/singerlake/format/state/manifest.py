@@ -13,12 +13,9 @@ from singerlake.format.exact_json import decode, encode
 from singerlake.format.state import features
 from singerlake.format.state.features import features_of
 from singerlake.format.state.files.file_list import FileList
-from singerlake.format.state.large_manifest import in_pieces
 from singerlake.format.state.model import Manifest
 from singerlake.interpreter.process import collector_paused
 
-LARGE = 64 << 20
-"""Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""
 BEGINNING = rb'\{"format":1,(?:"features":(\["[a-z]+"(?:,"[a-z]+")*\]),)?'
 """How a state begins as this package writes it; the group has the names of its features, as JSON."""
 _BEGINNING = re.compile(BEGINNING + b'"tap":')
@@ -51,15 +48,13 @@ def stored(manifest: Manifest) -> Manifest:
     )
 
 
-def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manifest:
-    """Parse what is stored under ``key``. ``known``: a state of the stream that is at hand; files that are listed in
-    both are the same objects, so that the two take little more memory than one. Raises ``CorruptObjectError``, also
-    where the state has something of a feature that it does not name, and ``UnsupportedFormatError``."""
+def from_json(body: bytes, *, key: str) -> Manifest:
+    """Parse what is stored under ``key``. Raises ``CorruptObjectError``, also where the state has something of a
+    feature that it does not name, and ``UnsupportedFormatError``."""
     named = named_features(body, key=key)
     try:
         with collector_paused():
-            large = in_pieces(body, known.files if known else FileList()) if len(body) > LARGE else None
-            manifest = large or decode(body, Manifest)
+            manifest = decode(body, Manifest)
     except msgspec.DecodeError as error:
         raise CorruptObjectError(
             f"not a manifest: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key

@@ -101,7 +101,7 @@ class Position(msgspec.Struct, frozen=True):
     id: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one stream. ``lake_id`` is the lake's that it was written in, None where that was not known.
     ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and ``retired`` may be given as any
     sequence; they are kept as ``FileList`` and ``AppendOnlyList``. ``features`` and ``segments`` are set in what is

@@ -1,13 +1,7 @@
-"""A state as it is stored: whole, or as a head that names segments, which are there before it; and as it is read.
-
-A million files take most of a gigabyte. A process that loses a race, moves a stream or trims its log has one state
-in hand and reads another that differs by a few files: what both list is then one object. Nothing here keeps a state
-alive, and which objects are shared shows nowhere but in memory.
-"""
+"""A state as it is stored: whole, or as a head that names segments, which are there before it; and as it is read."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
@@ -38,11 +32,6 @@ _HELD = 8
 """Segments whose files are held at once to find others that have the same: of more, all are written anew."""
 
 _SNAPSHOT = "snapshot"
-
-_MANY = 100_000
-"""Files from which on a state is worth sharing with: of fewer, what was written is decoded at once."""
-
-_held: weakref.WeakValueDictionary[int, Manifest] = weakref.WeakValueDictionary()
 
 
 class _Naming(msgspec.Struct):
@@ -151,24 +140,13 @@ def opened(segments: SegmentObjects, transaction: Transaction) -> Transaction:
     return msgspec.structs.replace(transaction, change=Rebase(manifest=state))
 
 
-def note(manifest: Manifest) -> None:
-    """Let later readings of this stream share with ``manifest`` for as long as it is held."""
-    if len(manifest.files.tail) >= _MANY:
-        _held[id(manifest)] = manifest
-
-
 def read_manifest(body: bytes, *, key: str, storage: Storage) -> Manifest:
-    """As ``from_json``, in little memory where a state of the stream that ``key`` belongs to is held. Its segments are
-    read from ``storage`` when they are asked for."""
-    # The references are copied in one step: other threads let go of states meanwhile.
-    held = [state for reference in _held.valuerefs() if (state := reference()) is not None]
-    own = [state for state in held if key.startswith(layout.stream_prefix(state.tap, state.stream))]
-    manifest = from_json(body, key=key, known=max(own, key=lambda state: state.transaction.number, default=None))
+    """As ``from_json``. Its segments are read from ``storage`` when they are asked for."""
+    manifest = from_json(body, key=key)
     if manifest.lineage is None:
         raise CorruptObjectError(
             "the manifest names no lineage", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         )
-    note(manifest)
     return with_source(SegmentObjects(storage, manifest.tap, manifest.stream), manifest)
 
 
