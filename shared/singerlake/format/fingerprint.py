@@ -1,7 +1,7 @@
 """FarmHash's ``fingerprint64`` (google/farmhash, ``farmhashna``): "good, portable, forever-fixed".
 
-pyfarmhash computes it where it is installed. It has wheels for few platforms, so that this project has it in C,
-and in Python where no compiler was there. All three give the same number for the same bytes.
+pyfarmhash computes it where it is installed, which has wheels for few platforms; else it is computed here. Both give
+the same number for the same bytes.
 """
 
 from __future__ import annotations
@@ -129,11 +129,7 @@ def best() -> Callable[[bytes], int]:
     try:
         import farmhash
     except ImportError:
-        try:
-            from singerlake.format import _fingerprint as compiled
-        except ImportError:
-            return in_python
-        return compiled.fingerprint64
+        return in_python
     of_farmhash: Callable[[bytes], int] = farmhash.fingerprint64
     return of_farmhash
 

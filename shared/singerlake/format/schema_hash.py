@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from hashlib import blake2b
 from typing import Any
 
 from singerlake.format.exact_json import finite
@@ -57,15 +58,15 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-_KEPT = 64
-_hashes: dict[str, str] = {}
-"""Of spellings of schemas, ``_KEPT`` at most: a writer asks for the same hash before and in each commit, and making a
-schema canonical takes ten times as long as spelling it."""
+_KEPT = 1024
+_hashes: dict[bytes, str] = {}
+"""By the digest of a schema's spelling, ``_KEPT`` at most: a writer asks for the same hash before and in each commit,
+and finding it takes ten times as long as spelling the schema."""
 
 
 def full_hash(schema: Any) -> str:
     """All ten Base85 characters (RFC 1924 alphabet, big-endian) of the canonical schema's fingerprint."""
-    spelling = json.dumps(schema)
+    spelling = blake2b(json.dumps(schema).encode(), digest_size=16).digest()
     known = _hashes.get(spelling)
     if known is None:
         known = _full_hash(schema)
