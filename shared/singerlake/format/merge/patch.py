@@ -44,38 +44,6 @@ class MergeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str | None = None
 
 
-def merge(target: Any, patch: Any) -> Any:
-    """``target`` with ``patch`` applied, as RFC 7386, section 2, has it."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = merge(merged.get(name), value)
-    return merged
-
-
-def compose(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
-    """The one patch that does what ``first`` and then ``second`` do, to any target; None where there is none.
-
-    Merging ``second`` into ``first`` would not do: it takes away the removals. And no patch says "this object and
-    nothing else", which is what an object that follows a removal or another kind of value comes to.
-    """
-    both = dict(first)
-    for name, value in second.items():
-        if name not in first or not isinstance(value, dict):
-            both[name] = value
-            continue
-        before = first[name]
-        together = compose(before, value) if isinstance(before, dict) else None
-        if together is None:
-            return None
-        both[name] = together
-    return both
-
-
 def to_entry(transaction: Transaction, *, after: str | None = None) -> MergeEntry:
     """``transaction`` as an entry. The file ids of a change must differ from each other."""
     patch, order = _patch(transaction.change)
