@@ -1,12 +1,16 @@
-"""Binary streams: a part of another one, and chunks that are asked for as they are wanted."""
+"""Binary streams: a part of another one or of a file, and chunks that are asked for as they are wanted."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO, cast
 
 _BUFFER = 1 << 20
+AT_ONCE = 1 << 17
+"""Bytes of a file that are read at a time. botocore asks for 1 MiB, two of which each connection would hold; where it
+sends a checksum behind them, it copies what is left of them for each piece that it sends."""
 
 
 class _Window(io.RawIOBase):
@@ -61,3 +65,38 @@ class _Joined(io.RawIOBase):
 def joined(chunks: Iterator[bytes]) -> BinaryIO:
     """A buffered stream of all ``chunks``, each taken when those before it are read. Raises what taking one raises."""
     return cast(BinaryIO, io.BufferedReader(_Joined(chunks), _BUFFER))
+
+
+class FilePart(io.RawIOBase):
+    """The bytes [start, end) of a file as a file of its own, for the body of a request. A read gives ``AT_ONCE`` of
+    them at most, unless it asks for all."""
+
+    def __init__(self, path: Path, start: int, end: int) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._start = start
+        self._end = end
+        self._file.seek(start)
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, self._end - self._file.tell())
+        return self._file.read(left if size is None or size < 0 else min(size, left, AT_ONCE))
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        origin = {io.SEEK_SET: self._start, io.SEEK_CUR: self._file.tell(), io.SEEK_END: self._end}[whence]
+        return self._file.seek(origin + offset) - self._start
+
+    def tell(self) -> int:
+        return self._file.tell() - self._start
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

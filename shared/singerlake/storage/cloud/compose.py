@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from singerlake.errors import MissingFileError
-from singerlake.storage.cloud.driver import Ask, Fetched
+from singerlake.storage.cloud.driver import Ask, Driver
 from singerlake.storage.keys import ends_early
-from singerlake.storage.port import Entry, Part
+from singerlake.storage.port import Part
 
 SENT = 16 << 20
 """Bytes from which what was fetched is sent as a part: few requests, little memory."""
@@ -25,22 +24,11 @@ class NotCopiedError(Exception):
     """The server refused to copy a part that is there, so that all of them are to be fetched and sent."""
 
 
-class Objects(Protocol):
-    """What a driver tells of the objects that parts are taken from."""
-
-    @property
-    def url(self) -> str: ...
-
-    def head(self, key: str) -> Entry | None: ...
-
-    def get_range(self, key: str, start: int, length: int) -> Fetched | None: ...
-
-
 @dataclass(frozen=True)
 class Sources:
     """The objects that parts are taken from. What is asked about them is asked until it is answered."""
 
-    objects: Objects
+    objects: Driver
     ask: Ask
 
     def fetched(self, together: Sequence[bytes | Part], pool: ThreadPoolExecutor) -> bytes:

@@ -15,7 +15,6 @@ seen, and Azure drops them after a week (https://learn.microsoft.com/rest/api/st
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import threading
@@ -25,16 +24,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SettingError, SingerlakeError
-from singerlake.storage.cloud.compose import NotCopiedError, Objects, Sources, Together, compose, threads
-from singerlake.storage.cloud.driver import Ask, Fetched, Page
+from singerlake.storage.cloud.compose import NotCopiedError, Sources, Together, compose, threads
+from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page
 from singerlake.storage.drivers.azure.access import Client, connect, find_access
 from singerlake.storage.drivers.azure.errors import AZURE_ERRORS, code_of, is_absent, is_past_end, meaning, translate
 from singerlake.storage.drivers.azure.settings import AzureSettings
 from singerlake.storage.port import Entry, Part
+from singerlake.storage.streams import FilePart
 
 _DIRECTORY = "hdi_isfolder"
 """Metadata of the directories of a hierarchical namespace, which the API for blobs shows as empty blobs
@@ -279,12 +279,6 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-class Container(Objects, Protocol):
-    """What composing needs of the container beside blocks, by the port's keys."""
-
-    def put(self, key: str, body: bytes, *, if_absent: bool, if_match: str | None) -> str: ...
-
-
 @dataclass(frozen=True)
 class Source:
     """Where the server reads an object that it copies, and what it shows there."""
@@ -305,21 +299,21 @@ def upload_blocks(blob: Any, path: Path, size: int, ask: Ask) -> None:
 
     def stage(number: int, name: str) -> None:
         start = starts[number]
-        ask(lambda: _stage_window(blob, name, path, start, min(length, size - start)))
+        ask(lambda: _stage_part(blob, name, path, start, min(length, size - start)))
 
     _in_blocks(blob, len(starts), stage, ask)
 
 
-def _stage_window(blob: Any, name: str, path: Path, start: int, length: int) -> None:
-    with path.open("rb", buffering=0) as file:
-        blob.stage_block(name, _Window(file, start, length), length=length)
+def _stage_part(blob: Any, name: str, path: Path, start: int, length: int) -> None:
+    with FilePart(path, start, start + length) as part:
+        blob.stage_block(name, part, length=length)
 
 
 @dataclass(frozen=True)
 class Composer:
     """Makes objects of others. ``source`` gives where the server can read an object by itself."""
 
-    objects: Container
+    objects: Driver
     blob: Callable[[str], Any]
     source: Callable[[str], Source]
 
@@ -392,36 +386,3 @@ def _in_blocks(blob: Any, count: int, stage: Callable[[int, str], None], ask: As
             pass
     # "Latest", which finds blocks that an earlier try has committed, too.
     ask(partial(blob.commit_block_list, [BlobBlock(name) for name in names]))
-
-
-class _Window(io.RawIOBase):
-    """A part of a file as a file of its own, so that blocks need no memory. It does not close the file."""
-
-    def __init__(self, file: io.FileIO | Any, start: int, length: int) -> None:
-        self._descriptor = file.fileno()
-        self._start = start
-        self._length = length
-        self._at = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._length}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        left = max(0, self._length - self._at)
-        data = os.pread(self._descriptor, left if size is None or size < 0 else min(size, left), self._start + self._at)
-        self._at += len(data)
-        return data
