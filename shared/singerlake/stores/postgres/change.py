@@ -33,13 +33,11 @@ from singerlake.format.state.transactions import (
     Transaction,
 )
 from singerlake.stores.numbered import Record
-from singerlake.stores.postgres.connection import driver
+from singerlake.stores.postgres.connection import Connection, driver
 from singerlake.stores.postgres.errors import not_the_state
 
 if TYPE_CHECKING:
     import psycopg
-
-    from singerlake.stores.postgres.connection import Connection
 
 T = TypeVar("T")
 Files = Iterable[DataFile]

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singerlake.errors import SettingError
 from singerlake.storage.patience import PATIENCE_SECONDS
@@ -21,7 +21,7 @@ from singerlake.stores.postgres.errors import bad_url, cannot_connect
 if TYPE_CHECKING:
     import psycopg
 
-    Connection = psycopg.Connection[tuple[Any, ...]]
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 IDLE_SECONDS = 5.0
 """No connection stays open longer than this after its last use."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from singerlake.clock import Clock
 from singerlake.format import layout
 from singerlake.storage.patience import Patience
-from singerlake.stores.postgres.connection import PostgresSettings, connections_to, driver
+from singerlake.stores.postgres.connection import Connection, PostgresSettings, connections_to, driver
 from singerlake.stores.postgres.schema import check_name
 from singerlake.stores.postgres.session import Session, WriteResult, current_xid
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
 
 _READ = "SELECT mark FROM table_marks WHERE table_id = %s"
 _NEW = "INSERT INTO table_marks (mark, table_id) VALUES (%s, %s) ON CONFLICT DO NOTHING"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +20,7 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.stores.numbered import Record
 from singerlake.stores.place import StreamPlace
+from singerlake.stores.postgres.connection import Connection
 from singerlake.stores.postgres.read import (
     StreamHead,
     has_more_files,
@@ -35,10 +35,6 @@ from singerlake.stores.postgres.session import Session
 from singerlake.stores.segments.objects import SegmentObjects, checksum, to_text
 from singerlake.stores.segments.on_disk import LocalSegments
 from singerlake.stores.segments.stored import read_manifest, sizes_of
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
-
 
 _MOST_BEHIND = 20_000
 """Transactions that are read after ``manifest.json``; where more came, as after a backup of it was restored, rows take

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -17,9 +17,7 @@ from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, Position, Retired, Run, SchemaVersion
 from singerlake.interpreter.process import collector_paused
 from singerlake.stores.numbered import Record
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
+from singerlake.stores.postgres.connection import Connection
 
 T = TypeVar("T")
 

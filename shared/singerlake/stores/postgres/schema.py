@@ -9,14 +9,10 @@ that the database's encoding does not matter. Names and ids compare by bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
-from singerlake.stores.postgres.connection import Connections, driver
+from singerlake.stores.postgres.connection import Connection, Connections, driver
 from singerlake.stores.postgres.errors import CREATE, no_schema, standby, translated
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
 
 _VERSION_1 = """
 CREATE TABLE streams (

@@ -24,7 +24,7 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.storage.patience import Patience, RetryReason
-from singerlake.stores.postgres.connection import Connections, driver
+from singerlake.stores.postgres.connection import Connection, Connections, driver
 from singerlake.stores.postgres.errors import (
     LOCK_NOT_AVAILABLE,
     UNIQUE_VIOLATION,
@@ -38,8 +38,6 @@ from singerlake.stores.postgres.schema import check_version
 
 if TYPE_CHECKING:
     import psycopg
-
-    from singerlake.stores.postgres.connection import Connection
 
 
 def is_lost(error: psycopg.Error) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,11 +27,8 @@ from singerlake.stores.postgres.change import (
     whole_delta,
     write_change,
 )
+from singerlake.stores.postgres.connection import Connection
 from singerlake.stores.segments.on_disk import on_disk
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
-
 
 _KEEP = "INSERT INTO commits (tap_id, name, body) VALUES (%s, %s, %s)"
 _BY_NAME = "SELECT body FROM commits WHERE tap_id = %s AND name = %s"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
@@ -47,7 +47,7 @@ from singerlake.stores.postgres.change import (
     whole_delta,
     write_change,
 )
-from singerlake.stores.postgres.connection import PostgresSettings, connections_to, driver
+from singerlake.stores.postgres.connection import Connection, PostgresSettings, connections_to, driver
 from singerlake.stores.postgres.newest import NewestState, checked, corrupt, folded
 from singerlake.stores.postgres.read import StreamHead, read_head, read_tail
 from singerlake.stores.postgres.schema import check_name
@@ -55,9 +55,6 @@ from singerlake.stores.postgres.session import Session, WriteResult, current_xid
 from singerlake.stores.postgres.step import Planned, Step, applied, is_kept, planned, read_decision, write_together
 from singerlake.stores.publish import Snapshots, SnapshotSettings, publish_manifest, refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
 
 Outcome = Loaded | Outdated | Conflict
 
