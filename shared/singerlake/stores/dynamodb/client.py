@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from singerlake.aws import errors as aws_errors
@@ -187,69 +188,52 @@ class DynamoTable:
 
     def query(self, table_id: str, condition: str, value: int, *, only_keys: bool = False) -> Iterator[Item]:
         """The items under a hash key whose range key is ``condition`` (as ``>``) ``value``, by rising range key."""
-        arguments: dict[str, Any] = {
-            "TableName": self.name,
-            "ConsistentRead": True,
-            "KeyConditionExpression": f"#hash = :hash AND #range {condition} :range",
-            "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
-            "ExpressionAttributeValues": {":hash": {"S": table_id}, ":range": {"N": str(value)}},
-        }
+        arguments = self._query(table_id, f"{condition} :first", first=value)
         if only_keys:
             arguments["ProjectionExpression"] = "#hash, #range"
-        yield from self._pages(arguments)
+        return chain.from_iterable(self._pages("query", arguments))
 
     def query_between(self, table_id: str, first: int, last: int) -> Iterator[Item]:
         """The items under a hash key with range keys from ``first`` to ``last``, by rising range key."""
-        values = {":hash": {"S": table_id}, ":first": {"N": str(first)}, ":last": {"N": str(last)}}
-        return self._pages(
-            {
-                "TableName": self.name,
-                "ConsistentRead": True,
-                "KeyConditionExpression": "#hash = :hash AND #range BETWEEN :first AND :last",
-                "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
-                "ExpressionAttributeValues": values,
-            }
-        )
+        arguments = self._query(table_id, "BETWEEN :first AND :last", first=first, last=last)
+        return chain.from_iterable(self._pages("query", arguments))
 
     def last_up_to(self, table_id: str, number: int) -> Item | None:
         """The item under a hash key with the highest range key up to ``number``; None where there is none."""
-        arguments: dict[str, Any] = {
-            "TableName": self.name,
-            "ConsistentRead": True,
-            "KeyConditionExpression": "#hash = :hash AND #range <= :range",
-            "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
-            "ExpressionAttributeValues": {":hash": {"S": table_id}, ":range": {"N": str(number)}},
-            "ScanIndexForward": False,
-            "Limit": 1,
-        }
+        arguments = self._query(table_id, "<= :first", first=number)
+        arguments |= {"ScanIndexForward": False, "Limit": 1}
         items: list[Item] = self.ask(lambda client: client.query(**arguments))["Items"]
         return items[0] if items else None
 
-    def _pages(self, arguments: dict[str, Any]) -> Iterator[Item]:
-        while True:
-            page = self.ask(lambda client: client.query(**arguments))
-            yield from page["Items"]
-            if not page.get("LastEvaluatedKey"):
-                return
-            arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-
     def scan(self, part: str) -> list[Item]:
         """The hash keys that hold ``part``, of the first pages of the table alone: it may be large."""
-        arguments: dict[str, Any] = {
+        arguments = {
             "TableName": self.name,
             "ProjectionExpression": "#hash",
             "FilterExpression": "contains(#hash, :part)",
             "ExpressionAttributeNames": {"#hash": HASH},
             "ExpressionAttributeValues": {":part": {"S": part}},
         }
-        items: list[Item] = []
-        for _ in range(_PAGES_SCANNED):
-            page = self.ask(lambda client: client.scan(**arguments))
-            items += page["Items"]
+        return list(chain.from_iterable(islice(self._pages("scan", arguments), _PAGES_SCANNED)))
+
+    def _query(self, table_id: str, condition: str, **values: int) -> dict[str, Any]:
+        """What asks for the items under a hash key whose range key is ``condition``, which names ``values``."""
+        numbers = {f":{name}": {"N": str(value)} for name, value in values.items()}
+        return {
+            "TableName": self.name,
+            "ConsistentRead": True,
+            "KeyConditionExpression": f"#hash = :hash AND #range {condition}",
+            "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
+            "ExpressionAttributeValues": {":hash": {"S": table_id}, **numbers},
+        }
+
+    def _pages(self, method: str, arguments: dict[str, Any]) -> Iterator[list[Item]]:
+        while True:
+            page = self.ask(lambda client: getattr(client, method)(**arguments))
+            yield page["Items"]
             if not page.get("LastEvaluatedKey"):
-                break
+                return
             arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-        return items
 
     def write(self, *actions: Action, look: Callable[[], bool | None]) -> bool:
         """All of ``actions`` or none; False where a condition does not hold.
@@ -284,13 +268,8 @@ class DynamoTable:
                 self._send_batch(batch)
             return
         with ThreadPoolExecutor(min(_AT_ONCE, len(batches)), thread_name_prefix="items") as executor:
-            sent = [executor.submit(self._send_batch, batch) for batch in batches]
-            try:
-                for each in sent:
-                    each.result()
-            finally:
-                for each in sent:
-                    each.cancel()
+            for _ in executor.map(self._send_batch, batches):
+                pass
 
     def ask(self, request: Callable[[Any], Result]) -> Result:
         """What ``request`` gets from the client; it may be repeated, also if it took effect."""
