@@ -16,7 +16,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Written
-from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
+from singerlake.stores.port import Abilities, Loaded, ManifestStore, Outdated, Trimmed
 from singerlake.stores.publish import refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import in_new_segments, read_manifest, to_stored
@@ -24,7 +24,7 @@ from singerlake.stores.segments.stored import in_new_segments, read_manifest, to
 logger = logging.getLogger(__name__)
 
 
-class LockfileStore:
+class LockfileStore(ManifestStore):
     """Manifest store over one object. Where storage was seen to ignore conditions it is best effort: one writer at a
     time, kept apart by the locks alone, which each object of this class says once."""
 
@@ -117,10 +117,6 @@ class LockfileStore:
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """Nothing to do: every commit is published."""
-
-    def other_lakes(self) -> tuple[str, ...]:
-        """None: the store is on the lake."""
-        return ()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Nothing to remove: there is no log."""

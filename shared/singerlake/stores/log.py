@@ -17,6 +17,7 @@ from singerlake.format.state.model import Manifest
 from singerlake.interpreter.threads import threads_ahead
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Stored, Written
+from singerlake.stores.numbered import TransactionLog
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities
 from singerlake.stores.publish import published
@@ -38,7 +39,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     nonce: str
 
 
-class ObjectLog:
+class ObjectLog(TransactionLog):
     """A ``TransactionLog`` on the lake's own storage, which must honour create-if-absent."""
 
     abilities = Abilities(prepares=True)
@@ -138,10 +139,6 @@ class ObjectLog:
             body = encode(Floor(floor=number, snapshot=snapshot, nonce=self._ids()))
             key = self._log + layout.LOG_FLOOR
             put_on_condition(self._storage, key, body, etag=current[1].etag if current else None)
-
-    def other_lakes(self) -> tuple[str, ...]:
-        """None: the log is on the lake."""
-        return ()
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """Records and snapshots that the floor covers, the snapshot that it names excepted, and the new states of such

@@ -27,7 +27,7 @@ from singerlake.format.state.prepared import settlement
 from singerlake.format.state.transactions import PrepareFiles, Rebase, Transaction, as_written
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
+from singerlake.stores.port import Abilities, Loaded, ManifestStore, Outdated, Trimmed
 from singerlake.stores.publish import Snapshots, SnapshotSettings, publish_manifest, published, refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import for_log, opened, read_manifest, with_source
@@ -80,8 +80,9 @@ class TransactionLog(Protocol):
         ...
 
     def other_lakes(self) -> tuple[str, ...]:
-        """The ids of other lakes under which there is a log of this tap's stream, as far as it can be asked cheaply."""
-        ...
+        """The ids of other lakes under which there is a log of this tap's stream, as far as it can be asked cheaply;
+        none where the log is on the lake."""
+        return ()
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """Delete records with numbers up to ``up_to`` (which the floor covers), with what belongs to them, oldest
@@ -89,7 +90,7 @@ class TransactionLog(Protocol):
         ...
 
 
-class NumberedStore:
+class NumberedStore(ManifestStore):
     """A manifest store over a ``TransactionLog``. ``segments`` are those of its states; None: on storage alone."""
 
     def __init__(
@@ -115,10 +116,6 @@ class NumberedStore:
         self._decisions = Decisions(place.storage, place.tap)
         settings, eager = snapshots or SnapshotSettings(), not log.abilities.followable
         self.snapshots = Snapshots(self.segments, place.clock, settings, eager=eager)
-
-    @property
-    def exclusive(self) -> bool:
-        return False
 
     def load(self) -> Loaded | None:
         """The newest snapshot with the tail after it. What an atomic run prepared last is settled in it where the run

@@ -80,7 +80,7 @@ class ManifestStore(Protocol):
     @property
     def exclusive(self) -> bool:
         """Whether a commit can be lost to another writer's on this storage; then only one writer may run."""
-        ...
+        return False
 
     def load(self) -> Loaded | None:
         """The newest state; None where the stream was never born, or its state was lost."""
@@ -112,7 +112,7 @@ class ManifestStore(Protocol):
     def other_lakes(self) -> tuple[str, ...]:
         """The ids of other lakes under which a database knows this tap's stream, as far as it can be asked cheaply.
         Only to tell a person; a store that is on the lake itself knows no other."""
-        ...
+        return ()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Remove transactions that a durable snapshot covers, except the last ``keep``. In this order: an immutable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
 from singerlake.format.decoders import prepare_decoders
@@ -152,20 +154,4 @@ def as_written(transaction: Transaction) -> Transaction:
     return msgspec.structs.replace(transaction, change=Rebase(manifest=stored(change.manifest)))
 
 
-prepare_decoders(
-    AddFiles,
-    AttachFiles,
-    AddTogether,
-    PrepareFiles,
-    CommitFiles,
-    Settle,
-    ReplaceFiles,
-    EraseFiles,
-    ExpireFiles,
-    RetireFiles,
-    CollectFiles,
-    RecordRun,
-    Rebase,
-    Close,
-    Transaction,
-)
+prepare_decoders(*get_args(Change), Transaction)

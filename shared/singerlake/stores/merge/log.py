@@ -76,6 +76,7 @@ class SettleLog:
         self.raise_floor = self._objects.raise_floor
         self.base = self._objects.base
         self.snapshot = self._objects.snapshot
+        self.other_lakes = self._objects.other_lakes
 
     def append(self, number: int, body: bytes) -> bool:
         """For a birth: without conditions this waits until it is certain which one stays."""
@@ -114,10 +115,6 @@ class SettleLog:
                 if stored is None or stored.body != body or not self._certain(stored):
                     return
             yield number, body
-
-    def other_lakes(self) -> tuple[str, ...]:
-        """None: the log is on the lake."""
-        return ()
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """The entries that the records hold go first: what is in no record must never look as if it waited for one."""

@@ -47,7 +47,7 @@ from singerlake.stores.merge.settings import MergeSettings
 from singerlake.stores.merge.settle import Settler
 from singerlake.stores.merge.storage_time import LastChange, StorageTime
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Abilities, Loaded, Pending, Trimmed
+from singerlake.stores.port import Abilities, Loaded, Pending, SettlingStore, Trimmed
 from singerlake.stores.publish import SnapshotSettings
 from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import for_log
@@ -70,7 +70,7 @@ class _Waiting:
     change: Change | None
 
 
-class MergeStore:
+class MergeStore(SettlingStore):
     """Manifest store over entries and settle records. See ``MergeSettings`` for its times."""
 
     kind = KIND
@@ -183,10 +183,6 @@ class MergeStore:
             newest = self.catch_up(state)
             newest = self._settled(newest) if newest is not None else None
         self._records.publish(newest or state, run_ended=run_ended)
-
-    def other_lakes(self) -> tuple[str, ...]:
-        """None: the store is on the lake."""
-        return ()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """As the port says, and with each record its entries; records that the next ones are written by stay.

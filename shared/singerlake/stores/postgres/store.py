@@ -40,7 +40,7 @@ from singerlake.stores.atomic.together import CommittedTogether, Completion, Ref
 from singerlake.stores.commit import is_done
 from singerlake.stores.numbered import Record
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
+from singerlake.stores.port import Abilities, Loaded, ManifestStore, Outdated, Trimmed
 from singerlake.stores.postgres.change import (
     TransactionRow,
     listed_and_retired,
@@ -74,7 +74,7 @@ _TRIM = "DELETE FROM transactions WHERE table_id = %s AND number <= %s"
 _LEFT = "SELECT FROM transactions WHERE table_id = %s AND number <= %s LIMIT 1"
 
 
-class PostgresStore:
+class PostgresStore(ManifestStore):
     """Manifest store of one stream. ``table_id`` names it in the database.
 
     Every method may raise ``SettingError`` (no tables, or of another version; a URL that leads nowhere),
@@ -109,10 +109,6 @@ class PostgresStore:
         decisions = Decisions(place.storage, place.tap)
         self.completion = completion or Completion(decisions, self._decision, self._of_stream)
         self._snapshots = Snapshots(self.segments, place.clock, snapshots or SnapshotSettings(), eager=True)
-
-    @property
-    def exclusive(self) -> bool:
-        return False
 
     def load(self) -> Loaded | None:
         """The newest state, all of it from one moment."""

@@ -19,11 +19,10 @@ from singerlake.errors import SettingError, SingerlakeError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
-from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.stores.commit import Commit, is_done, state_lost, submit_transaction
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, Trimmed
+from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.stores.queued.message import (
     FORMAT,
     LARGEST,
@@ -127,6 +126,12 @@ class QueuedStore:
     def __init__(self, inner: ManifestStore, place: StreamPlace, sender: Sender, *, lake_id: str) -> None:
         self.kind = inner.kind
         self.segments = inner.segments
+        self.load = inner.load
+        self.create = inner.create
+        self.catch_up = inner.catch_up
+        self.publish = inner.publish
+        self.other_lakes = inner.other_lakes
+        self.trim = inner.trim
         # A committer takes the locks around its own commit, and nothing may rest on them.
         self.abilities = replace(
             inner.abilities, settles=True, locks=False, prepares=False, together=False, most_together=None
@@ -149,18 +154,6 @@ class QueuedStore:
                 lake_root=self._place.storage.url,
             )
         return False
-
-    def load(self) -> Loaded | None:
-        """As the store itself."""
-        return self._inner.load()
-
-    def create(self, manifest: Manifest) -> Loaded:
-        """As the store itself."""
-        return self._inner.create(manifest)
-
-    def catch_up(self, base: Loaded) -> Loaded | None:
-        """As the store itself."""
-        return self._inner.catch_up(base)
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict | Pending:
         """Send new files, and let everything else wait for what was sent before it. Where there is no such thing, and
@@ -200,18 +193,6 @@ class QueuedStore:
                 "a transaction waits that this writer did not send", hint="run again; nothing is lost", key=pending.key
             )
         return self._outcomes.pop(pending.id)
-
-    def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
-        """As the store itself."""
-        self._inner.publish(state, run_ended=run_ended)
-
-    def other_lakes(self) -> tuple[str, ...]:
-        """As the store itself."""
-        return self._inner.other_lakes()
-
-    def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
-        """As the store itself."""
-        return self._inner.trim(keep=keep, dry_run=dry_run)
 
     def _is_for_queue(self, base: Loaded, transaction: Transaction) -> bool:
         change = transaction.change
