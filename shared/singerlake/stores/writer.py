@@ -16,12 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from singerlake.clock import Backoff, timestamp
-from singerlake.errors import (
-    CommitRefusedError,
-    ForeignManifestError,
-    TooManyConflictsError,
-    UnknownOutcomeError,
-)
+from singerlake.errors import CommitRefusedError, ForeignManifestError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import kept_schema, layout
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import fold

@@ -12,14 +12,7 @@ from singerlake.format import FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
 from singerlake.format.state import transactions as tx
-from singerlake.format.state.additions import (
-    Conflict,
-    add,
-    add_together,
-    listed,
-    schema_version,
-    with_run,
-)
+from singerlake.format.state.additions import Conflict, add, add_together, listed, schema_version, with_run
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList

@@ -26,14 +26,7 @@ from singerlake.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from singerlake.storage.keys import (
-    FLOCK_NAME,
-    TEMPORARY_PREFIX,
-    check_conditions,
-    check_prefix,
-    ends_early,
-    is_hidden,
-)
+from singerlake.storage.keys import FLOCK_NAME, TEMPORARY_PREFIX, check_conditions, check_prefix, ends_early, is_hidden
 from singerlake.storage.local.files import (
     Temporary,
     adopt,

@@ -41,12 +41,7 @@ from singerlake.stores.commit import is_done
 from singerlake.stores.numbered import Record
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, ManifestStore, Outdated, Trimmed
-from singerlake.stores.postgres.change import (
-    TransactionRow,
-    listed_and_retired,
-    whole_delta,
-    write_change,
-)
+from singerlake.stores.postgres.change import TransactionRow, listed_and_retired, whole_delta, write_change
 from singerlake.stores.postgres.connection import Connection, PostgresSettings, connections_to, driver
 from singerlake.stores.postgres.newest import NewestState, checked, corrupt, folded
 from singerlake.stores.postgres.read import StreamHead, read_head, read_tail

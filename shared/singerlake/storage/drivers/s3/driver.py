@@ -19,14 +19,7 @@ from singerlake.errors import NoSuchBucketError, SingerlakeError, StorageUnavail
 from singerlake.storage.cloud.compose import Sources
 from singerlake.storage.cloud.driver import Ask, Fetched, Page
 from singerlake.storage.drivers.s3.client import connect
-from singerlake.storage.drivers.s3.errors import (
-    S3_ERRORS,
-    is_absent,
-    is_past_end,
-    meaning,
-    not_s3,
-    translate,
-)
+from singerlake.storage.drivers.s3.errors import S3_ERRORS, is_absent, is_past_end, meaning, not_s3, translate
 from singerlake.storage.drivers.s3.upload import Target, compose_object, upload
 from singerlake.storage.keys import root_prefix
 from singerlake.storage.lost_replies import Meaning
