@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 CALLS = 8_000
 """Calls within one another. singer-sdk's libraries take some 4,000 to hold a record against the deepest schema that
-there may be (``hashing.DEEPEST``), and Python allows 1,000 by itself."""
+there may be (``schema_hash.DEEPEST``), and Python allows 1,000 by itself."""
 
 
 READING = 10_000

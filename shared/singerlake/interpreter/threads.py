@@ -9,9 +9,14 @@ took longer than all else that they did. Where they take turns, a call that retu
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 PATIENCE = 0.02
 """Seconds that a thread waits for its turn. Then it goes on without: the one whose turn it is may wait for something
@@ -35,6 +40,17 @@ def threads_ahead(count: int, name: str) -> Iterator[ThreadPoolExecutor]:
         executor.shutdown(cancel_futures=True)
         raise
     executor.shutdown()
+
+
+def in_order(pool: Executor, work: Callable[[Item], Result], items: Iterable[Item], *, most: int) -> Iterator[Result]:
+    """What ``work`` gives for each item, in their order, with up to ``most`` of them under way."""
+    under_way: deque[Future[Result]] = deque()
+    for item in items:
+        under_way.append(pool.submit(work, item))
+        if len(under_way) >= most:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
 
 
 class LateThread:

@@ -133,7 +133,7 @@ class NumberedStore(ManifestStore):
             shown = published(self._storage, self._key)
             if shown is None or shown.store == self.kind:
                 raise
-            return _loaded(msgspec.structs.replace(base.manifest, closed=shown.store))
+            return loaded_at_number(msgspec.structs.replace(base.manifest, closed=shown.store))
 
     def create(self, manifest: Manifest) -> Loaded:
         """Birth: record 0, then ``manifest.json``. Of several births one stays; where a run is undecided behind it by
@@ -180,7 +180,7 @@ class NumberedStore(ManifestStore):
             return Outdated()
         if self._log.floor() >= number:
             return Outdated()
-        committed = _loaded(after)
+        committed = loaded_at_number(after)
         self.publish_behind(committed, own=number)
         return committed
 
@@ -240,7 +240,7 @@ class NumberedStore(ManifestStore):
         """A state that was read, with what is decided of it."""
         decision = None if state.prepared is msgspec.UNSET else self._decisions.get(state.prepared.commit)
         if decision is None:
-            return _loaded(state)
+            return loaded_at_number(state)
         number = state.transaction.number + 1
         record = Record(number=number, after=state.transaction.id, transaction=settlement(decision))
         body = encode(record)
@@ -340,7 +340,8 @@ class NumberedStore(ManifestStore):
         )
 
 
-def _loaded(manifest: Manifest) -> Loaded:
+def loaded_at_number(manifest: Manifest) -> Loaded:
+    """A state marked by its transaction's number."""
     return Loaded(manifest, str(manifest.transaction.number))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from singerlake.errors import MissingFileError
+from singerlake.interpreter.threads import threads_ahead
 from singerlake.storage.cloud.driver import Ask, Driver
 from singerlake.storage.keys import ends_early
 from singerlake.storage.port import Part
@@ -72,7 +72,7 @@ def compose(
     ``least``, ``longest`` and ``sent`` are those of ``arranged``."""
     for copy in (True, False):
         parts = list(arranged(pieces, least=least, longest=longest, sent=sent, copy=copy))
-        with threads(_FETCHES) as pool:
+        with threads_ahead(_FETCHES, "singerlake-parts") as pool:
             if len(parts) < 2 and not any(isinstance(part, Part) for part in parts):
                 put(b"".join(sources.fetched(part, pool) for part in parts if not isinstance(part, Part)))
                 return
@@ -82,16 +82,6 @@ def compose(
             except NotCopiedError:
                 if not copy:
                     raise
-
-
-@contextmanager
-def threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that begin nothing more once something failed."""
-    pool = ThreadPoolExecutor(count, thread_name_prefix="singerlake-parts")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def arranged(

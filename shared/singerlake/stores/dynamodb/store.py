@@ -19,7 +19,7 @@ from singerlake.stores.atomic.together import CommittedTogether, Completion, Ref
 from singerlake.stores.dynamodb.client import DynamoTable, Item, foreign, key_of
 from singerlake.stores.dynamodb.items import SegmentItems, SegmentsWithItems
 from singerlake.stores.dynamodb.log import MOST_STREAMS, DynamoLog, NextRecord, append_together
-from singerlake.stores.numbered import NumberedStore, Record
+from singerlake.stores.numbered import NumberedStore, Record, loaded_at_number
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, Outdated
 from singerlake.stores.publish import SnapshotSettings
@@ -80,7 +80,7 @@ class DynamoStore(NumberedStore):
         kept = {**self._commit_key(name), "body": {"S": decision_to_json(decision).decode()}}
         if not append_together(records, kept):
             return Outdated()
-        return CommittedTogether(tuple(Loaded(state, str(state.transaction.number)) for state in states), decision)
+        return CommittedTogether(tuple(map(loaded_at_number, states)), decision)
 
     def _finish(self, state: Loaded) -> None:
         self.completion.complete(state.manifest)

@@ -38,7 +38,7 @@ from singerlake.storage.patience import Patience
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.together import CommittedTogether, Completion, RefusedShare, Share
 from singerlake.stores.commit import is_done
-from singerlake.stores.numbered import Record
+from singerlake.stores.numbered import Record, loaded_at_number
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, ManifestStore, Outdated, Trimmed
 from singerlake.stores.postgres.change import TransactionRow, listed_and_retired, whole_delta, write_change
@@ -149,7 +149,7 @@ class PostgresStore(ManifestStore):
             return WriteResult(manifest, head.xid)
 
         created = self._session.write(work, lambda connection: self._has(connection, position))
-        loaded = self.load() if created is None else _loaded(created)
+        loaded = self.load() if created is None else loaded_at_number(created)
         if loaded is None:
             raise corrupt(manifest, "a stream just born has no state")
         self.completion.complete(loaded.manifest)
@@ -172,7 +172,7 @@ class PostgresStore(ManifestStore):
                 return WriteResult(step)
             aim.append(step.after.transaction)
             write(step, connection)
-            return WriteResult(_loaded(step.after), step.xid)
+            return WriteResult(loaded_at_number(step.after), step.xid)
 
         def proof(connection: Connection) -> bool:
             return self._has(connection, aim[0])
@@ -212,7 +212,7 @@ class PostgresStore(ManifestStore):
                     return WriteResult(Outdated())
                 steps[share.stream] = step
             decision = write_together(connection, self._tap_id, steps, decide)
-            states = tuple(_loaded(steps[share.stream].after) for share in shares)
+            states = tuple(loaded_at_number(steps[share.stream].after) for share in shares)
             return WriteResult(CommittedTogether(states, decision), steps[in_order[0].stream].xid)
 
         return self._session.write(work, lambda connection: is_kept(connection, self._tap_id, name))
@@ -258,7 +258,7 @@ class PostgresStore(ManifestStore):
         if head is None or state is None:
             return Outdated()
         if state is not base and is_done(state, transaction.change):
-            return _loaded(state)
+            return loaded_at_number(state)
         if state is base and plan is not None:
             return Step(self._table_id, base, plan.after, transaction, head.xid, plan.changed)
         after = applied(state, transaction)
@@ -315,7 +315,7 @@ class PostgresStore(ManifestStore):
         own = check_own(
             manifest, tap=self._place.tap, stream=self._place.stream, store=self.kind, key=self._place.manifest_key
         )
-        return _loaded(in_lake(own, self._lake_id))
+        return loaded_at_number(in_lake(own, self._lake_id))
 
 
 @contextmanager
@@ -327,7 +327,3 @@ def _segments_may_be_gone(base: Manifest) -> Iterator[None]:
     except CorruptObjectError:
         if not base.files.segments:
             raise
-
-
-def _loaded(manifest: Manifest) -> Loaded:
-    return Loaded(manifest, str(manifest.transaction.number))

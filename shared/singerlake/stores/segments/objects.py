@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import Run, touching
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.interpreter.process import collector_paused
-from singerlake.interpreter.threads import threads_ahead
+from singerlake.interpreter.threads import in_order, threads_ahead
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
 
@@ -32,7 +32,6 @@ _KEPT = 8
 _AHEAD = 4
 _AT_ONCE = 8
 _LEVEL = 1
-_GZIP_WINDOW = 31
 _DAMAGED = "restore it, or run 'singerlake rebuild --discard-manifest', which takes the state from the data files"
 
 _kept: OrderedDict[tuple[str, str], Run] = OrderedDict()
@@ -103,15 +102,9 @@ class SegmentObjects:
                 yield self._decoded(each, self.text(each)) if stored else self.load(each)
             return
         with threads_ahead(_AHEAD, "segments") as executor:
-            waiting: deque[tuple[Segment, Future[bytes]]] = deque()
-            following = iter(segments)
-            while True:
-                while len(waiting) < _AHEAD and (segment := next(following, None)) is not None:
-                    waiting.append((segment, executor.submit(self.text, segment)))
-                if not waiting:
-                    return
-                segment, text = waiting.popleft()
-                yield self._decoded(segment, text.result())
+            texts = in_order(executor, self.text, segments, most=_AHEAD)
+            for segment, text in zip(segments, texts, strict=True):
+                yield self._decoded(segment, text)
 
     def write(self, pieces: Sequence[Sequence[DataFile]]) -> list[Segment]:
         """Keep each of ``pieces`` as a new segment. Raises what storage raises."""

@@ -28,7 +28,8 @@ from typing import Any, TypeGuard
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SettingError, SingerlakeError
-from singerlake.storage.cloud.compose import NotCopiedError, Sources, Together, compose, threads
+from singerlake.interpreter.threads import threads_ahead
+from singerlake.storage.cloud.compose import NotCopiedError, Sources, Together, compose
 from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page
 from singerlake.storage.drivers.azure.access import Client, connect, find_access
 from singerlake.storage.drivers.azure.errors import AZURE_ERRORS, code_of, is_absent, is_past_end, meaning, translate
@@ -381,7 +382,7 @@ def _in_blocks(blob: Any, count: int, stage: Callable[[int, str], None], ask: As
 
     nonce = random_id()
     names = [f"{nonce}-{number:05d}" for number in range(count)]
-    with threads(_THREADS) as pool:
+    with threads_ahead(_THREADS, "singerlake-blocks") as pool:
         for _ in pool.map(stage, range(count), names):
             pass
     # "Latest", which finds blocks that an earlier try has committed, too.

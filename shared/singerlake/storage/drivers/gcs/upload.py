@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -30,7 +29,7 @@ from urllib.parse import urlsplit
 
 from singerlake.clock import IdSource
 from singerlake.errors import ConfigurationError, MissingFileError, StorageUnavailableError
-from singerlake.interpreter.threads import threads_ahead
+from singerlake.interpreter.threads import in_order, threads_ahead
 from singerlake.storage.cloud.compose import SENT, Sources, Together, arranged
 from singerlake.storage.cloud.driver import Ask
 from singerlake.storage.drivers.gcs.bucket import KIND, MADE, MOST_IN_BATCH, Bucket, Seen, crc32c
@@ -41,7 +40,6 @@ from singerlake.storage.lost_replies import Meaning
 from singerlake.storage.port import Part
 
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 
 PARTS_PREFIX = "_singerlake_parts/"
 JOINED = 32
@@ -51,8 +49,6 @@ LEAST = 1 << 20
 _FETCHES = 8
 _AHEAD = 3
 """Blocks that are fetched while another one is sent."""
-
-
 LONG = 64 << 20
 """Bytes from which an object is sent in blocks."""
 BLOCK = 64 << 20
@@ -283,7 +279,7 @@ class Composer:
             together = (part for part in parts if not isinstance(part, Part))
             # A pool of their own: each of them waits for what the other pool fetches.
             with threads_ahead(_AHEAD, "singerlake-blocks") as ahead:
-                yield from _ahead(ahead, partial(self.sources.fetched, pool=pool), together)
+                yield from in_order(ahead, partial(self.sources.fetched, pool=pool), together, most=_AHEAD + 1)
 
         send_blocks(self.bucket, self.name_of(key), size, None, blocks, self.ask)
 
@@ -443,17 +439,6 @@ class _Join:
         except ConfigurationError:
             # Not all servers know batches.
             return [False] * len(names)
-
-
-def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """What ``work`` gives for each item, in their order, a few of which are under way."""
-    under_way: deque[Future[Result]] = deque()
-    for item in items:
-        under_way.append(pool.submit(work, item))
-        if len(under_way) > _AHEAD:
-            yield under_way.popleft().result()
-    while under_way:
-        yield under_way.popleft().result()
 
 
 def _size(piece: bytes | Part) -> int:
