@@ -8,15 +8,13 @@ https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from singerlake.aws.settings import S3Settings
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
 from singerlake.storage.failures import is_unknown_host, is_untrusted, masked, reason
 from singerlake.storage.lost_replies import Meaning
 from singerlake.storage.patience import RetryReason
-
-if TYPE_CHECKING:
-    from singerlake.aws.settings import S3Settings
 
 BUSY_CODES = (
     "SlowDown",
@@ -120,15 +118,9 @@ def not_made(error: Exception, settings: S3Settings) -> SingerlakeError:
     describe them, or of the settings."""
     from botocore import exceptions as boto
 
-    credentials = (
-        boto.NoCredentialsError,
-        boto.PartialCredentialsError,
-        boto.CredentialRetrievalError,
-        boto.TokenRetrievalError,
-        boto.SSOError,
-    )
-    if isinstance(error, credentials):
-        return translate(error, settings)
+    known = translate(error, settings)
+    if isinstance(known, AccessDeniedError):
+        return known
     said = masked(str(error), settings.secrets())
     if isinstance(error, (boto.InvalidConfigError, boto.ConfigNotFound, boto.ConfigParseError)):
         hint = "check aws_profile and the files of AWS that describe it"
