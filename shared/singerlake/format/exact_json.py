@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from singerlake.errors import CorruptObjectError
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.file_list import FileList
 
@@ -89,3 +90,11 @@ def decode(body: bytes, kind: type[T]) -> T:
             return msgspec.convert(json.loads(body), kind)
         except (ValueError, RecursionError) as again:
             raise msgspec.DecodeError(str(again)) from again
+
+
+def decode_stored(body: bytes, kind: type[T], what: str, *, hint: str, **where: object) -> T:
+    """As ``decode``, of what is stored. Raises ``CorruptObjectError``, which says that it is ``what``, and why."""
+    try:
+        return decode(body, kind)
+    except msgspec.DecodeError as error:
+        raise CorruptObjectError(f"{what}: {error}", hint=hint, **where) from error

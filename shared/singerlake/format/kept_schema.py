@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode_stored, encode
 from singerlake.format.state.manifest import check_format
 from singerlake.format.state.model import StreamSchema
 
@@ -60,10 +57,7 @@ def to_json(schema: KeptSchema) -> bytes:
 def from_json(body: bytes, *, key: str) -> KeptSchema:
     """Parse what is stored under ``key``. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     check_format(body, key=key)
-    try:
-        return decode(body, KeptSchema)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(f"not a kept schema: {error}", hint="restore it, or delete it", key=key) from error
+    return decode_stored(body, KeptSchema, "not a kept schema", hint="restore it, or delete it", key=key)
 
 
 prepare_decoders(KeptSchema)

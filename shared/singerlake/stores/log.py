@@ -10,7 +10,7 @@ import msgspec
 from singerlake.errors import ConditionNotSupportedError, CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode_stored, encode
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
@@ -186,12 +186,8 @@ class ObjectLog(TransactionLog):
         stored = self._storage.get(key)
         if stored is None:
             return None
-        try:
-            return decode(stored.body, Floor), stored
-        except msgspec.DecodeError as error:
-            raise CorruptObjectError(
-                f"not a log's floor: {error}", hint="restore it; nothing was changed", key=key
-            ) from error
+        hint = "restore it; nothing was changed"
+        return decode_stored(stored.body, Floor, "not a log's floor", hint=hint, key=key), stored
 
     def _read(self, key: str) -> Manifest | None:
         stored = self._storage.get(key)

@@ -12,7 +12,7 @@ import msgspec
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode, decode_stored, encode
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import schema_in_force
 
@@ -116,10 +116,7 @@ def to_json(catalogue: dict[str, Any]) -> bytes:
 
 def from_json(body: bytes, *, key: str) -> dict[str, Any]:
     """Parse what is stored under ``key``. Raises ``CorruptObjectError``."""
-    try:
-        content = decode(body, dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(f"not a catalogue: {error}", hint=_HINT, key=key) from error
+    content: dict[str, Any] = decode_stored(body, dict, "not a catalogue", hint=_HINT, key=key)
     streams = content.get("streams")
     if not isinstance(streams, list) or not all(
         isinstance(item, dict) and isinstance(item.get("tap_stream_id"), str) for item in streams

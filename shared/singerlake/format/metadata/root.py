@@ -6,12 +6,11 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, indented
+from singerlake.format.exact_json import decode, decode_stored, indented
 from singerlake.format.metadata.retention import Rule, rules_in
-from singerlake.format.state.manifest import check_format
+from singerlake.format.state.manifest import RESTORE, check_format
 
 
 class TapNotes(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +75,7 @@ def _notes(before: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
 def from_json(body: bytes, *, key: str) -> RootMetadata:
     """Parse what is stored under ``key``. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     check_format(body, key=key)
-    try:
-        return decode(body, RootMetadata)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(
-            f"not root metadata: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
-        ) from error
+    return decode_stored(body, RootMetadata, "not root metadata", hint=RESTORE, key=key)
 
 
 prepare_decoders(TapNotes, RootMetadata)

@@ -9,13 +9,14 @@ import msgspec
 from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode, decode_stored, encode
 from singerlake.format.state import features
 from singerlake.format.state.features import features_of
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest
 from singerlake.interpreter.process import collector_paused
 
+RESTORE = "restore it, or delete it and run 'singerlake rebuild'"
 BEGINNING = rb'\{"format":1,(?:"features":(\["[a-z]+"(?:,"[a-z]+")*\]),)?'
 """How a state begins as this package writes it; the group has the names of its features, as JSON."""
 _BEGINNING = re.compile(BEGINNING + b'"tap":')
@@ -52,13 +53,8 @@ def from_json(body: bytes, *, key: str) -> Manifest:
     """Parse what is stored under ``key``. Raises ``CorruptObjectError``, also where the state has something of a
     feature that it does not name, and ``UnsupportedFormatError``."""
     named = named_features(body, key=key)
-    try:
-        with collector_paused():
-            manifest = decode(body, Manifest)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(
-            f"not a manifest: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
-        ) from error
+    with collector_paused():
+        manifest = decode_stored(body, Manifest, "not a manifest", hint=RESTORE, key=key)
     unnamed = sorted(set(features_of(manifest)) - set(named))
     if unnamed:
         raise CorruptObjectError(
@@ -77,11 +73,7 @@ def named_features(body: bytes, *, key: str) -> tuple[str, ...]:
     head = decode(b'{"format":1,"features":%b}' % begins[1], _ManifestHead) if begins else _head(body, key)
     named = head.features
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-        raise CorruptObjectError(
-            "'features' is not a list of names",
-            hint="restore it, or delete it and run 'singerlake rebuild'",
-            key=key,
-        )
+        raise CorruptObjectError("'features' is not a list of names", hint=RESTORE, key=key)
     features.check(head.format, named, key=key)
     return tuple(named)
 
@@ -97,12 +89,7 @@ def check_format(body: bytes, *, key: str) -> None:
 
 
 def _head(body: bytes, key: str) -> _ManifestHead:
-    try:
-        head = decode(body, _ManifestHead)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(
-            f"not a JSON object: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
-        ) from error
+    head = decode_stored(body, _ManifestHead, "not a JSON object", hint=RESTORE, key=key)
     if not isinstance(head.format, int) or isinstance(head.format, bool) or head.format < 1:
         raise CorruptObjectError("has no format number", hint="is this a Singerlake's object?", key=key)
     return head

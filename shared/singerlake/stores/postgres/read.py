@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
-from singerlake.errors import CorruptObjectError, LostStateError
-from singerlake.format.exact_json import decode
+from singerlake.errors import LostStateError
+from singerlake.format.exact_json import decode_stored
 from singerlake.format.state import features
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
@@ -189,11 +189,6 @@ def read_retired(connection: Connection, table_id: str) -> list[Retired]:
 
 
 def _parsed(body: str, kind: type[T], table: str, table_id: str) -> T:
-    try:
-        return decode(body.encode(), kind)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(
-            f"a row of the table {table} is not what it should be: {error}",
-            hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
-            stream=table_id,
-        ) from error
+    what = f"a row of the table {table} is not what it should be"
+    hint = "restore the database, or run 'singerlake rebuild'; nothing was changed"
+    return decode_stored(body.encode(), kind, what, hint=hint, stream=table_id)

@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
 from isal import igzip_lib
 
 from singerlake.clock import random_id
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode_stored, encode
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.files.data_file import DataFile
@@ -152,18 +151,14 @@ class SegmentObjects:
         return text
 
     def _decoded(self, segment: Segment, text: bytes) -> Run:
-        try:
-            with collector_paused():
-                files = decode(text, list[DataFile])
-        except msgspec.DecodeError as error:
-            raise CorruptObjectError(
-                f"not a segment of a stream's state: {error}", hint=_DAMAGED, key=self._key(segment)
-            ) from error
+        what, key = "not a segment of a stream's state", self._key(segment)
+        with collector_paused():
+            files = decode_stored(text, list[DataFile], what, hint=_DAMAGED, key=key)
         if not files or (files[0].offset, files[-1].end, len(files)) != (segment.offset, segment.end, segment.files):
             raise CorruptObjectError(
                 "a segment of the stream's state has other files than the state says",
                 hint=_DAMAGED,
-                key=self._key(segment),
+                key=key,
             )
         offset = segment.offset
         for file in files:
@@ -171,7 +166,7 @@ class SegmentObjects:
                 raise CorruptObjectError(
                     f"a segment of the stream's state contradicts itself at file {file.path}",
                     hint="run 'singerlake rebuild --discard-manifest', which takes the state from the data files",
-                    key=self._key(segment),
+                    key=key,
                 )
             offset += file.messages
         return AppendOnlyList(files)
