@@ -100,6 +100,26 @@ def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> 
     return settings.region or session.get_config_variable("region") or (_FALLBACK_REGION if endpoint_url else None)
 
 
+def client_of(
+    session: Any, service: str, *, region: str | None, endpoint_url: str | None, read_timeout: int, **options: Any
+) -> Any:
+    """A client of a service, which sends each request once unless ``options`` of botocore's configuration say
+    otherwise: a silent retry hides whose write it was. ``read_timeout`` is in seconds."""
+    from botocore.config import Config
+
+    config = Config(
+        **{
+            "retries": {"total_max_attempts": 1, "mode": "standard"},
+            "connect_timeout": 10,
+            "read_timeout": read_timeout,
+            "max_pool_connections": 32,
+            "tcp_keepalive": True,
+            **options,
+        }
+    )
+    return session.create_client(service, region_name=region, endpoint_url=endpoint_url, config=config)
+
+
 def _session(settings: S3Settings, patience: Patience) -> Any:
     """A botocore session that finds its credentials as the settings say."""
     import botocore.session

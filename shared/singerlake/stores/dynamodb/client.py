@@ -22,7 +22,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from singerlake.aws import errors as aws_errors
-from singerlake.aws.session import in_session, region_for
+from singerlake.aws.session import client_of, in_session, region_for
 from singerlake.aws.settings import KEYS, S3Settings
 from singerlake.clock import Clock
 from singerlake.errors import (
@@ -314,17 +314,8 @@ class DynamoTable:
             return self._connected[0]
 
     def _connect(self, session: Any) -> Any:
-        from botocore.config import Config
-
-        config = Config(
-            retries={"total_max_attempts": 1, "mode": "standard"},
-            connect_timeout=10,
-            read_timeout=20,
-            max_pool_connections=32,
-            tcp_keepalive=True,
-        )
         region = region_for(self._settings, session, self._endpoint_url)
-        client = session.create_client("dynamodb", region_name=region, endpoint_url=self._endpoint_url, config=config)
+        client = client_of(session, "dynamodb", region=region, endpoint_url=self._endpoint_url, read_timeout=20)
         client.meta.events.register("after-call.dynamodb", _believe)
         return client
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from singerlake.aws import errors as aws_errors
-from singerlake.aws.session import in_session, region_for
+from singerlake.aws.session import client_of, in_session, region_for
 from singerlake.aws.settings import S3Settings
 from singerlake.clock import Clock
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
@@ -146,18 +146,17 @@ class SqsQueue:
             return self._connected
 
     def _connect(self, session: Any) -> Any:
-        from botocore.config import Config
-
-        config = Config(
-            retries={"total_max_attempts": _TRIES, "mode": "standard"},
-            connect_timeout=_CONNECT_SECONDS,
-            # A poll is answered after the time that it asks to wait.
-            read_timeout=_READ_SECONDS + LONGEST_WAIT,
-            max_pool_connections=32,
-            tcp_keepalive=True,
-        )
         parts = urlsplit(self._url)
         endpoint = f"{parts.scheme}://{parts.netloc}"
         named = _REGION.search(parts.netloc)
         region = named.group(1) if named else region_for(self._settings, session, endpoint)
-        return session.create_client("sqs", region_name=region, endpoint_url=endpoint, config=config)
+        return client_of(
+            session,
+            "sqs",
+            region=region,
+            endpoint_url=endpoint,
+            # A poll is answered after the time that it asks to wait.
+            read_timeout=_READ_SECONDS + LONGEST_WAIT,
+            connect_timeout=_CONNECT_SECONDS,
+            retries={"total_max_attempts": _TRIES, "mode": "standard"},
+        )

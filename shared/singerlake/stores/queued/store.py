@@ -262,15 +262,8 @@ class QueuedStore:
         return waiting.refused
 
     def _clean(self, settled: _Waiting) -> None:
-        place = self._place
-        remove_objects(
-            place.storage,
-            place.tap,
-            place.stream,
-            settled.transaction.id,
-            body=settled.body,
-            refusal=settled.refused,
-        )
+        place, id = self._place, settled.transaction.id
+        remove_objects(place.storage, place.tap, place.stream, id, body=settled.body, refusal=settled.refused)
 
     def _group_in(self, shares: int) -> str:
         """One group a stream, since its transactions exclude each other, but in a store that takes several at once."""

@@ -12,7 +12,7 @@ import threading
 from http import HTTPStatus
 from typing import Any
 
-from singerlake.aws.session import in_session, region_for
+from singerlake.aws.session import client_of, in_session, region_for
 from singerlake.aws.settings import S3Settings, is_amazon
 from singerlake.storage.patience import Patience
 
@@ -42,25 +42,16 @@ def _client(session: Any, settings: S3Settings) -> Any:
 
 
 def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> Any:
-    from botocore.config import Config
-
     path_style = bool(endpoint_url) if settings.path_style is None else settings.path_style
     style = "path" if path_style else "auto" if settings.path_style is None else "virtual"
-    options: dict[str, Any] = {
-        "retries": {"total_max_attempts": 1, "mode": "standard"},
-        "s3": {"addressing_style": style},
-        "connect_timeout": 10,
-        "read_timeout": 60,
-        "max_pool_connections": _CONNECTIONS,
-        "tcp_keepalive": True,
-    }
+    options: dict[str, Any] = {"s3": {"addressing_style": style}, "max_pool_connections": _CONNECTIONS}
     if endpoint_url:
         # Most stores other than AWS refuse the checksum trailers that botocore adds by default; some answer a range
         # with the checksum of the whole object.
         options["request_checksum_calculation"] = "when_required"
         options["response_checksum_validation"] = "when_required"
     region = region_for(settings, session, endpoint_url)
-    return session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=Config(**options))
+    return client_of(session, "s3", region=region, endpoint_url=endpoint_url, read_timeout=60, **options)
 
 
 class _Broken(threading.local):
