@@ -46,8 +46,7 @@ class Commit:
     pending: Pending | None = None
 
     def look(self, base: Loaded) -> Loaded | Conflict | None:
-        """The outcome, as far as the store can tell by now. ``base`` is the newest known state. Raises what the store
-        raises."""
+        """The outcome, as far as it is known; ``base`` is the newest known state. Raises what the store raises."""
         if self.outcome is None:
             assert self.pending is not None
             # Only such a store gives receipts.

@@ -1,5 +1,4 @@
-"""``lockfile``: the store of the Singerlake Spec. The state is ``manifest.json``, and a transaction replaces it
-conditionally."""
+"""``lockfile``: the store of the Singerlake Spec. A transaction replaces ``manifest.json`` conditionally."""
 
 from __future__ import annotations
 
@@ -53,8 +52,8 @@ class LockfileStore(ManifestStore):
         return not honoured
 
     def load(self) -> Loaded | None:
-        """The state in ``manifest.json``; None where there is none, or still that of a store which was closed in favour
-        of this one."""
+        """The state in ``manifest.json``; None where there is none, or one that a store closed in favour of this
+        one."""
         stored = self._storage.get(self._key)
         if stored is None:
             return None
@@ -85,8 +84,7 @@ class LockfileStore(ManifestStore):
         return loaded
 
     def catch_up(self, base: Loaded) -> Loaded | None:
-        """The state in ``manifest.json``: there is nothing less to read. Where the stream has gone on in another store,
-        ``base``, closed in favour of that one."""
+        """The state in ``manifest.json``; ``base``, closed, where the stream has gone on in another store."""
         stored = self._storage.get(self._key)
         if stored is None:
             return None

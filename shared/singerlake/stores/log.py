@@ -1,5 +1,5 @@
-"""The transaction log as objects beside the data: ``_log/<20 digits>.json``, each created once, and ``manifest.json``
-as the snapshot it is read from."""
+"""The transaction log as objects, ``_log/<20 digits>.json``, each created once, and ``manifest.json`` as its
+snapshot."""
 
 from __future__ import annotations
 
@@ -60,8 +60,7 @@ class ObjectLog(TransactionLog):
         return isinstance(self._storage.put(self._key(number), body, if_absent=True), Written)
 
     def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
-        """``whole``: by one listing, and many records at once. Otherwise one GET a record until one is missing, which
-        costs less than listing a folder of many."""
+        """``whole``: by one listing. Otherwise one GET a record until one is missing, which costs less for a few."""
         if not whole:
             following = after + 1
             while (stored := self._storage.get(self._key(following))) is not None:
@@ -141,8 +140,7 @@ class ObjectLog(TransactionLog):
             put_on_condition(self._storage, key, body, etag=current[1].etag if current else None)
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
-        """Records and snapshots that the floor covers, the snapshot that it names excepted, and the new states of such
-        records."""
+        """Records that the floor covers, snapshots but the one that it names, and the new states of such records."""
         floor = self._floor()
         kept = floor[0].snapshot if floor else ""
         keys = []

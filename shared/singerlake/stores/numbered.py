@@ -66,9 +66,8 @@ class TransactionLog(Protocol):
         ...
 
     def snapshot(self, manifest: Manifest, fresh: Iterable[Segment] = ()) -> tuple[Segment, ...]:
-        """Keep an immutable snapshot, read it back, and let ``base`` find it; ``base`` never goes back. Gives
-        the segments that were written for it, the ``fresh`` ones of before among them. Those that it took from
-        ``manifest.json`` may have left that by now."""
+        """Keep an immutable snapshot, read it back, and let ``base`` find it, which never goes back. Gives the segments
+        that were written for it, and ``fresh`` ones; those taken from ``manifest.json`` may have left that by now."""
         ...
 
     def floor(self) -> int:
@@ -80,8 +79,8 @@ class TransactionLog(Protocol):
         ...
 
     def other_lakes(self) -> tuple[str, ...]:
-        """The ids of other lakes under which there is a log of this tap's stream, as far as it can be asked cheaply;
-        none where the log is on the lake."""
+        """The ids of other lakes with a log of this tap's stream, as far as it can be asked cheaply; none on the
+        lake."""
         return ()
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
@@ -254,8 +253,7 @@ class NumberedStore(ManifestStore):
         return True
 
     def _finish(self, state: Loaded) -> None:
-        """Before anything comes after ``state``, or publishes it: have the log hold what settles it, where it was read
-        of the decision. Everybody writes the same."""
+        """Have the log hold what settles ``state``, where that was read of the decision. Everybody writes the same."""
         if state.mark.startswith("{"):
             self._log.append(state.manifest.transaction.number, state.mark.encode())
 

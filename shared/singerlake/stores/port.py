@@ -67,9 +67,8 @@ class Trimmed:
 class ManifestStore(Protocol):
     """Agreement of all writers of one stream on its transactions.
 
-    One object serves one writer or reader; two threads must not use it at once. Every method may raise what storage
-    raises, and ``CorruptObjectError``, ``UnsupportedFormatError``, ``ForeignManifestError`` where what it reads is not
-    its own.
+    One object serves one writer or reader, on one thread at a time. Every method may raise what storage raises, and
+    ``CorruptObjectError``, ``UnsupportedFormatError``, ``ForeignManifestError`` for what is not its own.
     """
 
     kind: str
@@ -121,8 +120,7 @@ class ManifestStore(Protocol):
 
 
 class SettlingStore(ManifestStore, Protocol):
-    """A ``ManifestStore`` that may store a transaction before its place in the log is known. ``stores.commit.Commit``
-    waits for it."""
+    """A ``ManifestStore`` that may store a transaction before its place is known; ``Commit`` waits for it."""
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
         """Where a pending transaction came to stand: a state that holds it, or why it is void; None: not settled yet,

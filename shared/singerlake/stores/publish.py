@@ -1,9 +1,8 @@
 """Publishing: ``manifest.json`` follows a log, forward only, for readers and as the log's newest snapshot. Writers
-bring it up themselves while they commit, so that a reader that starts replays few transactions,
-however long a run lasts.
+bring it up while they commit, so that a reader that starts replays few transactions, however long a run lasts.
 
-Nobody is in charge of it, and nothing is locked: numbers say whose turn it is to look. A writer that dies then leaves
-it to the next one.
+Nobody is in charge, and nothing is locked: numbers say whose turn it is to look. A writer that dies leaves it to the
+next one.
 """
 
 from __future__ import annotations
@@ -216,8 +215,7 @@ class SnapshotSettings:
 
     @property
     def step(self) -> int:
-        """Every how many numbers a writer may look: so that ten have the chance, one after the other, before too many
-        wait, where at least forty may."""
+        """Every how many numbers a writer may look: ten have the chance before too many wait, where forty may."""
         return max(1, self.transactions // (_LEFT * _CHANCES))
 
     @property
@@ -294,9 +292,8 @@ class Snapshots:
         self, newest: Manifest, *, own: int, first: Callable[[], object] = lambda: None, anew: bool = False
     ) -> None:
         """The same after the transaction of number ``own``, which this writer made and ``newest`` holds; as a rule for
-        no request. ``first`` does what has to be done before ``newest`` is published. ``anew``: it is published whether
-        that is due or not, with segments of its own. What goes wrong is only said: the commit is good, and somebody
-        else tries again."""
+        no request. ``first`` is done before ``newest`` is published. ``anew``: it is published whether due or not, with
+        segments of its own. What goes wrong is only said: the commit is good, and somebody else tries again."""
         try:
             if anew:
                 first()
@@ -328,8 +325,7 @@ class Snapshots:
 def no_history(
     store: ManifestStore, there: Published | None, *, tap: str, stream: str, lake_id: str | None
 ) -> LostStateError:
-    """For a database without a history of a stream that the lake has data of: perhaps it knows it by another id.
-    ``there`` is what ``manifest.json`` says."""
+    """For a database without a history of a stream with data; ``there`` is what ``manifest.json`` says."""
     kind = store.kind
     hint = f"point the {kind} settings at the right database, or restore it, or run 'singerlake rebuild'"
     said = there.lake_id if there else None

@@ -139,20 +139,18 @@ class StreamWriter:
         return hash_among(schema, {**self._uploaded, **known})
 
     def publish(self, spool: Path, file: NewFile, schema: StreamSchema, run: Run | None = None) -> Manifest:
-        """Upload one finished file and commit it; when this returns, it is listed and there. The spool may be gone.
-        Raises as ``submit``."""
+        """Upload one finished file and commit it, so that it is listed. The spool may be gone. Raises as ``submit``."""
         return self.settled(self.submit([Upload(spool, file, schema)], run))
 
     def submit(self, uploads: Iterable[Upload | None], run: Run | Callable[[], Run] | None = None) -> Receipt:
         """Upload finished files of one version, at least one, and commit them in one transaction, in their order. The
-        next one is asked for when the one before it is on storage, or with ``sending`` on its way, so that what becomes
+        next one is asked for when the one before is on storage, or with ``sending`` on its way, so that what becomes
         whole meanwhile can go with it; None where none is whole yet. ``run`` is asked for when all are. Where the store
         settles commits later, the receipt is filled by ``advance``.
 
-        The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers; the
-        commit is safe without it. Raises ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and
-        what storage and ``uploads`` raise; spools and uploads stay where they are, and calling again with the same
-        files is harmless.
+        The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers. Raises
+        ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and what storage and ``uploads`` raise;
+        spools and uploads stay, and calling again with the same files is harmless.
         """
         self.open()
         coming = iter(uploads)
@@ -183,8 +181,7 @@ class StreamWriter:
         return receipt
 
     def upload(self, uploads: Iterable[Upload | None]) -> list[Upload]:
-        """Upload finished files and commit none of them; gives them in their order. ``uploads`` and what this raises
-        are as in ``submit``."""
+        """Upload finished files and commit none; gives them in their order. Raises as ``submit``."""
         with self._uploading() as uploading:
             return uploading.all(uploads)
 
@@ -234,8 +231,7 @@ class StreamWriter:
         return True
 
     def settled(self, receipt: Receipt) -> Manifest:
-        """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcomeError`` where it takes too
-        long."""
+        """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcomeError`` after too long."""
 
         def is_filled() -> bool:
             return receipt.manifest is not None or self.advance() or receipt.manifest is not None
@@ -316,15 +312,13 @@ class StreamWriter:
         return self._loaded.manifest
 
     def confirm(self, files: Sequence[NewFile]) -> None:
-        """Between commit and STATE: the files are there with their bytes, or others took their place since. Raises
-        ``MissingFileError``."""
+        """Between commit and STATE: see that the files are there, or replaced since. Raises ``MissingFileError``."""
         with self.confirming() as confirm:
             confirm(files)
 
     @contextmanager
     def confirming(self) -> Iterator[Callable[[Sequence[NewFile]], None]]:
-        """Gives what begins to ``confirm`` files, on ``sending`` if there is one; what that raises is raised where the
-        block ends."""
+        """Gives what begins to ``confirm`` files, on ``sending`` if there is one. Raises where the block ends."""
         missing: dict[str, NewFile] = {}
 
         def look(file: NewFile) -> None:
@@ -384,8 +378,7 @@ class StreamWriter:
         return self.store.create(self._first_state())
 
     def _not_older(self, loaded: Loaded) -> Loaded:
-        """``loaded``, or what came after it; a database that was put back to an older state than readers have seen
-        would give offsets out a second time."""
+        """``loaded``, or what came after it: an older state than readers have seen would give offsets out twice."""
         there = None if self.store.abilities.followable else published(self.place.storage, self.place.manifest_key)
         if there is not None:
             refuse_other_lake(self.store, there, key=self.place.manifest_key, lake_id=self.lake_id)
@@ -429,8 +422,7 @@ class StreamWriter:
 
 
 class _Lying(NamedTuple):
-    """What lies in a stream's folder: data files, and what was seen before the first of them: ``manifest.json``, and
-    schemas that are kept."""
+    """What lies in a stream's folder, and before the first of its data files: ``manifest.json``, kept schemas."""
 
     data: bool
     manifest: bool
@@ -496,9 +488,8 @@ def put_schema(storage: Storage, state: Manifest, schema: StreamSchema, run: str
 def add_schema(
     place: StreamPlace, store: ManifestStore, base: Loaded, schema: StreamSchema, run: str
 ) -> Loaded | Conflict:
-    """The state with ``schema`` as its first version, or the newest one where it has a version already; a conflict
-    where the stream was closed. Raises ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store
-    raise."""
+    """The state with ``schema`` as its first version, or the newest one where it has a version; a conflict where the
+    stream was closed. Raises ``TooManyConflictsError``, ``UnknownOutcomeError`` and what the store raises."""
     unknown: UnknownOutcomeError | None = None
     backoff = Backoff(place.clock, first=_LONGEST_WAIT, longest=_LONGEST_WAIT)
     for attempt in range(_ATTEMPTS):

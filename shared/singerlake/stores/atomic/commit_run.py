@@ -50,8 +50,7 @@ class RunShare:
 
 @dataclass(frozen=True, slots=True)
 class AtomicRun:
-    """A run whose files are uploaded, and which is to be committed. ``pool`` works on several streams at a time where
-    storage is far; None: one after the other."""
+    """A run whose files are uploaded. ``pool`` works on several streams at a time; None: one after the other."""
 
     shares: Sequence[RunShare]
     decisions: Decisions
@@ -153,11 +152,11 @@ def not_shown(share: RunShare, error: SingerlakeError) -> UnknownOutcomeError:
 
 
 def commit_run(run: AtomicRun) -> dict[str, Manifest]:
-    """The state of each stream with the run in it. When this returns, readers see it in all of them.
+    """The state of each stream with the run in it, which readers see in all of them by then.
 
     Raises ``SettingError`` where the stores cannot do that, ``CommitRefusedError``, ``StreamClosedError``,
-    ``TooManyConflictsError``, ``MissingFileError`` and what storage raises: nothing is visible then, but after
-    ``UnknownOutcomeError`` it may be.
+    ``TooManyConflictsError``, ``MissingFileError`` and what storage raises. Only after ``UnknownOutcomeError``
+    something may be visible.
     """
     require_one_way(run.shares)
     if not run.shares:
@@ -190,8 +189,7 @@ class LogCommit:
         )
 
     def _attempt(self, *, waiting: bool) -> Decision:
-        """What was decided of one try, under a name of its own. ``waiting``: for the runs that are in its way, stream
-        by stream, since somebody was."""
+        """The decision about one try, under a name of its own. ``waiting``: for runs in its way, stream by stream."""
         name = self._run.new_name()
         try:
             streams = self._prepare(name, waiting=waiting)

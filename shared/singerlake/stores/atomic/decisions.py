@@ -23,8 +23,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The names of the commits that are decided, in their order. Those in ``shown`` need no look at their streams: each
-    shows them, or none ever will."""
+    """The names of decided commits, in their order. Those in ``shown`` need no look at their streams."""
 
     names: tuple[str, ...]
     shown: frozenset[str]
@@ -62,8 +61,7 @@ class Decisions:
         return decision_from_json(stored.body, key=key) if stored else None
 
     def all_of(self, names: Iterable[str]) -> list[Decision]:
-        """What was decided of these commits, in their order; those that are not decided are left out. Raises as
-        ``get``."""
+        """The decisions about these commits, in their order, without those that are not decided. Raises as ``get``."""
         wanted = list(names)
         if len(wanted) < 2 or self.near:
             found = [self.get(name) for name in wanted]
@@ -111,14 +109,12 @@ class Decisions:
         return self._storage.head(layout.shown_commit_key(self.tap, name)) is not None
 
     def say_shown(self, name: str) -> None:
-        """Note that no stream has to be looked at any more for a commit. Only to save readers a look: where it cannot
-        be noted, that is not an error."""
+        """Note that no stream has to be looked at any more for a commit; it saves readers a look, so it may fail."""
         with suppress(SingerlakeError):
             self._storage.put(layout.shown_commit_key(self.tap, name), b"")
 
     def await_or_abort(self, name: str, *, writer: str, clock: Clock, patience: float = PATIENCE) -> Decision:
-        """Wait for the decision about a run that is in the way; where none comes, decide against it. ``writer`` is who
-        decides then. Raises as ``decide``."""
+        """Wait for the decision about a run; where none comes, ``writer`` decides against it. Raises as ``decide``."""
         began, backoff = clock.monotonic(), Backoff(clock, first=_FIRST_LOOK, longest=_LONGEST_LOOK)
         while (decision := self.get(name)) is None and clock.monotonic() - began < patience:
             backoff.wait()
@@ -128,9 +124,8 @@ class Decisions:
 @dataclass(frozen=True, slots=True)
 class Commit:
     """The commit of one atomic run. ``name`` is what ``as_of`` and ``from_commit`` take, ``at`` when it was decided
-    (RFC 3339 in UTC), ``run`` the id of the run where it is known, ``writer`` who decided. ``streams`` says of each
-    stream by name what the run brought to it. Not ``committed``: the run was decided against, and nothing of it is in
-    the lake."""
+    (RFC 3339 in UTC), ``run`` the run's id where it is known, ``writer`` who decided, ``streams`` what the run brought
+    to each stream by name. Not ``committed``: nothing of the run is in the lake."""
 
     name: str
     at: str

@@ -19,9 +19,8 @@ from singerlake.stores.port import Loaded, ManifestStore, Outdated
 
 
 class Completion:
-    """Does for the runs in a tap's streams what their writers may have left undone. ``kept`` gives the decision that
-    the database holds, ``store`` the store of another stream in the same database, with this object as its own. Not for
-    two threads at once."""
+    """Completes the runs in a tap's streams. ``kept`` gives the decision that the database holds, ``store`` the store
+    of another stream in the same database, with this object as its own. Not for two threads at once."""
 
     def __init__(
         self,
@@ -112,10 +111,9 @@ class TogetherStore(ManifestStore, Protocol):
         self, name: str, shares: Sequence[Share], decide: Callable[[Mapping[str, Brought]], Decision]
     ) -> CommittedTogether | Outdated | RefusedShare:
         """Commit all shares and the decision about the commit ``name``, or nothing. Their stores are of this kind and
-        database. ``decide`` gives the decision once it is known what the run brings to each stream. What a run before
-        left undone is completed first.
+        database. ``decide`` gives the decision from what the run brings to each stream. A run before is completed
+        first.
 
-        Raises ``UnknownOutcomeError`` where it cannot be told whether it took effect, ``TooManyConflictsError`` and
-        what ``commit`` raises.
+        Raises ``UnknownOutcomeError``, ``TooManyConflictsError`` and what ``commit`` raises.
         """
         ...

@@ -39,8 +39,7 @@ def take_view(
     as_of: str | None = None,
     means: Means = only_what_is_loaded,
 ) -> dict[str, StreamView]:
-    """One view of the streams of a tap whose states ``loads`` give, side by side where storage is far. Raises as
-    ``view``, with ``as_of`` as ``view_as_of``."""
+    """One view of the streams whose states ``loads`` give. Raises as ``view``, with ``as_of`` as ``view_as_of``."""
     decisions, load = Decisions(storage, tap), partial(load_each, loads, near=storage.near)
     return view(decisions, load) if as_of is None else view_as_of(decisions, as_of, load, means)
 
@@ -48,9 +47,8 @@ def take_view(
 def view(
     decisions: Decisions, load: Callable[[], Mapping[str, Manifest]], before: Listed | None = None
 ) -> dict[str, StreamView]:
-    """The streams that ``load`` gives, without what was decided while they were loaded. ``before``: what was decided
-    before that, if it is known. Raises what storage and ``load`` raise, ``CorruptObjectError`` and
-    ``UnsupportedFormatError``."""
+    """The streams that ``load`` gives, without what was decided meanwhile. ``before``: what was decided before, if
+    known. Raises what storage and ``load`` raise, ``CorruptObjectError`` and ``UnsupportedFormatError``."""
     before = decisions.listed() if before is None else before
     states = load()
     ends = _ends(decisions, before, states, decisions.listed())
@@ -63,10 +61,9 @@ def view_as_of(
     load: Callable[[], Mapping[str, Manifest]],
     means: Means = only_what_is_loaded,
 ) -> dict[str, StreamView]:
-    """The streams as they were after the atomic run whose commit has this name. ``means`` is asked of streams that
-    ``load`` does not give. Raises as ``view``, ``UnknownNameError`` where there is no such commit,
-    ``LineageChangedError`` where a stream was rebuilt or dropped since then, and ``RetryableError`` where a stream does
-    not show the run yet."""
+    """The streams as they were after the atomic run of this commit. ``means`` is asked of streams that ``load`` does
+    not give. Raises as ``view``, ``UnknownNameError`` where there is no such commit, ``LineageChangedError`` where a
+    stream was rebuilt or dropped since, and ``RetryableError`` where one does not show the run yet."""
     before = decisions.listed()
     # A stream that is not there is told before a commit that is not there.
     states = load()
@@ -96,8 +93,7 @@ def offsets_behind(
 
 def require_no_dropped(decisions: Decisions, commit: str, known: Container[str], means: Means) -> None:
     """Raise ``LineageChangedError`` where a commit up to ``commit`` brought messages to a stream that ``means`` says
-    yes to, and that is not among those ``known``: it was dropped since. A commit that is not there is for others to
-    refuse."""
+    yes to and that is not ``known``: it was dropped. A commit that is not there is for others to refuse."""
     names = decisions.listed().names
     if commit in names:
         _require_every(known, taken_place(decisions, names), commit, means)
@@ -135,8 +131,7 @@ def end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: s
 
 
 def _changed(stream: str, state: Manifest | None, last: str, again: str | None) -> LineageChangedError:
-    """``last`` is the commit up to which the stream had other messages, ``again`` the first one that the stream has as
-    it is now, where there is one."""
+    """``last`` is the commit up to which the stream had other messages, ``again`` the first that it has now, if any."""
     if state is None or (state.lineage is not None and not state.versions):
         what = "was dropped"
     elif state.lineage is None:

@@ -236,11 +236,10 @@ class DynamoTable:
             arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def write(self, *actions: Action, look: Callable[[], bool | None]) -> bool:
-        """All of ``actions`` or none; False where a condition does not hold.
+        """All of ``actions`` or none; False where a condition does not hold. Raises ``UnknownOutcomeError``.
 
         ``look`` reads back after a lost reply: True where the effect is seen, False where it can no longer come, None
-        where it still may. The token is made of the request itself, so that sending it twice is harmless. Raises
-        ``UnknownOutcomeError``.
+        where it still may. The token is made of the request itself, so that sending it twice is harmless.
         """
         items = [{kind: {"TableName": self.name, **arguments}} for kind, arguments in actions]
         request = json.dumps(items, sort_keys=True).encode("ascii")
@@ -385,8 +384,7 @@ DYNAMO_ERRORS = DriverErrors(meaning, partial(aws_errors.waits_for, judge=meanin
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
-    """This package's error for one of botocore's, with DynamoDB's own words but without secrets. What is not botocore's
-    is raised as it is."""
+    """This package's error for one of botocore's, without secrets. What is not botocore's is raised as it is."""
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 

@@ -40,8 +40,7 @@ LARGEST_BODY = 200 << 10
 _AT_ONCE = 20_000
 """Entries of older segments that one call writes, five seconds of what a new table takes."""
 _FEW = 4
-"""Segments whose items are asked for, so that an answer comes soon. More are read from storage, which costs less: a
-database charges by the kilobyte."""
+"""Segments whose items are asked for. More are read from storage: a database charges by the kilobyte."""
 _PATIENCE = 2.0
 """Seconds that a reader waits for DynamoDB where it can read the segment instead."""
 _QUIET = 60.0
@@ -53,8 +52,7 @@ _Answer = TypeVar("_Answer")
 
 
 class SegmentItems:
-    """The ``SegmentCopies`` of one stream. ``in_use``: they are written, and asked; where not, they are only found and
-    removed. Threads may share it."""
+    """The ``SegmentCopies`` of one stream, for several threads. Not ``in_use``: they are only found and removed."""
 
     def __init__(self, table: DynamoTable, table_id: str, *, in_use: bool) -> None:
         self._table = table
@@ -74,17 +72,15 @@ class SegmentItems:
         return f"[{','.join(bodies)}]".encode() if all(bodies) else None  # type: ignore[arg-type]
 
     def touching(self, segment: Segment, start: int, stop: int) -> Sequence[DataFile] | None:
-        """The files of a segment that hold any offset from ``start`` up to ``stop``; None where the items do not give
-        each of them. Raises nothing."""
+        """The files of a segment with offsets from ``start`` up to ``stop``; None where an item is missing."""
         files = self._asked(lambda: list(self._range(segment, start, stop)), segment)
         if files is None or not _fits(files, segment, start, stop):
             return None
         return [file for _, file in files]
 
     def keep(self, segments: Sequence[Segment], files_of: Callable[[Segment], Sequence[DataFile]]) -> None:
-        """See to it that there are items of ``segments``. Older ones that have none get theirs over several calls.
-        Where the database is busy, less is done, which a warning says. Raises ``AccessDeniedError`` and
-        ``SettingError``."""
+        """See to it that there are items of ``segments``, over several calls for older ones. A busy database gets
+        fewer, which a warning says. Raises ``AccessDeniedError`` and ``SettingError``."""
         if not self.in_use or all(segment.name in self._whole for segment in segments):
             return
         try:

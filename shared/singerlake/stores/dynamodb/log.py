@@ -174,8 +174,7 @@ class DynamoLog:
         return tuple(sorted(lakes - {own}))
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
-        """Items, then the bodies and snapshots that no item can name any more, those that a crash or a lost race left
-        behind among them."""
+        """Items, then the bodies and snapshots that no item names, also those of a crash or a lost race."""
         floor = self.floor()
         covered = up_to if dry_run else min(up_to, floor)
         keys = list(self._table.query(self._table_id, "<=", covered, only_keys=True))

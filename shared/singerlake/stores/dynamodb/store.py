@@ -1,5 +1,4 @@
-"""The store ``dynamodb``: numbered transactions in a table, which takes those of an atomic run to several streams in
-one of its own."""
+"""The store ``dynamodb``: numbered transactions in a table, those of an atomic run in one of its own."""
 
 from __future__ import annotations
 
@@ -28,9 +27,9 @@ _COMMIT = "#commit/"
 
 
 class DynamoStore(NumberedStore):
-    """Manifest store of one stream. ``tap_id`` names its tap in the table, ``<lake id>/<tap>``. ``query_items``: each
-    snapshot also writes the entries of its segments as items, and readers ask for them. Every method may raise what
-    ``DynamoTable`` raises."""
+    """Manifest store of one stream. ``tap_id`` names its tap in the table, ``<lake id>/<tap>``. ``query_items``:
+    snapshots also write items of segments, which readers ask for. Every method may raise what ``DynamoTable``
+    raises."""
 
     def __init__(
         self,

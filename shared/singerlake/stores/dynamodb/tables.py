@@ -1,5 +1,4 @@
-"""Making the DynamoDB table, what its users must be allowed, and the marks of tables in it: which state of each is the
-newest."""
+"""Making the DynamoDB table, what its users must be allowed, and the newest state of tables, by their marks."""
 
 from __future__ import annotations
 
@@ -26,9 +25,8 @@ _MARK = "mark"
 def create_table(table: DynamoTable) -> str:
     """Make the table, billed on demand, where it is not there yet, and wait until it can be used; gives its ARN.
 
-    One table serves all lakes of an account and region. Raises ``SettingError`` where there is one with other keys, or
-    the server has no transactions, ``StorageUnavailableError`` where the table is not ready in five minutes, and what
-    ``DynamoTable`` raises.
+    One table serves all lakes of an account and region. Raises ``SettingError`` for other keys or a server without
+    transactions, ``StorageUnavailableError`` where it is not ready in five minutes, and what ``DynamoTable`` raises.
     """
 
     def describe(client: Any) -> dict[str, Any] | None:

@@ -1,5 +1,4 @@
-"""Entries of the ``merge`` store on storage: each is one transaction under a key of its own, written without
-waiting."""
+"""Entries of the ``merge`` store: each is one transaction under a key of its own, written without waiting."""
 
 from __future__ import annotations
 
@@ -75,8 +74,7 @@ class Entries:
         return counts(key.time, entry.last_modified, self._settings.stale_ms)
 
     def read(self, names: Iterable[str]) -> Mapping[str, StoredEntry]:
-        """What the entries hold, for those that are still there. Raises ``CorruptObjectError`` for what is not an
-        entry."""
+        """The entries that are still there. Raises ``CorruptObjectError`` for what is not an entry."""
         wanted = list(names)
         if len(wanted) <= _FEW or self._settings.parallel == 1:
             held = map(self._read, wanted)

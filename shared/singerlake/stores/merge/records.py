@@ -85,8 +85,7 @@ class SettledStore(NumberedStore):
             number, expected = number - 1, settled.after
 
     def may_hold(self, state: Manifest, name: str, time: int) -> bool:
-        """Whether an entry named for ``time`` is in a record that led to ``state``, or may be in one that was
-        trimmed."""
+        """Whether an entry named for ``time`` is in a record that led to ``state``, or may be in a trimmed one."""
         for settled in self.settled(state):
             if name in settled.names:
                 return True
@@ -108,8 +107,7 @@ class SettledStore(NumberedStore):
         return self._collecting_outcomes(lambda: super(SettledStore, self).catch_up(base))
 
     def _collecting_outcomes(self, read: Callable[[], Loaded | None]) -> Loaded | None:
-        """What became of transactions is believed when the records were read to their end, and not if those turned
-        out to be of numbers that were trimmed."""
+        """Believe outcomes only once the records were read to their end, and are not of numbers that were trimmed."""
         self._outcomes.clear()
         state = read()
         for id, outcome in self._outcomes.items():

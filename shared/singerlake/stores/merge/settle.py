@@ -29,10 +29,9 @@ _TRUSTED = 2
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one attempt at the next record came to. ``missed``: own entries whose time has come and that do not wait:
-    another's record that was not followed has them, or they are gone. ``tried``: there was something to settle, so
-    the log has grown, by this record or another's; ``written`` is the number of this one. ``more``: one record could
-    not hold it all."""
+    """What one attempt at the next record came to. ``missed``: own entries that are due and do not wait: a record that
+    was not followed has them, or they are gone. ``tried``: there was something to settle, so the log has grown, by this
+    record or another's; ``written`` is this one's number. ``more``: one record could not hold all."""
 
     missed: frozenset[str] = frozenset()
     tried: bool = False

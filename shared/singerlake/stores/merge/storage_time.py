@@ -51,8 +51,7 @@ class StorageTime:
         return (self._monotonic() - self._measured) / 1_000_000
 
     def observe(self, modified: datetime, *, sent: float, received: float) -> None:
-        """An object was written between two moments of the monotonic clock, and storage says when, perhaps in whole
-        seconds."""
+        """An object was written between two moments of the monotonic clock; ``modified`` may be in whole seconds."""
         shown = _microseconds(modified)
         latest = shown if modified.microsecond else shown + _RESOLUTION
         bounds = shown - _whole(received), latest - _whole(sent)

@@ -322,8 +322,7 @@ class Sweep:
         self._stream = stream
 
     def never(self, state: Manifest) -> list[str]:
-        """Names of entries in no record that never count and may go, now that the log reaches to ``state``. Says what
-        it finds of the others."""
+        """Names of entries in no record that never count and may go, now that the log reaches to ``state``."""
         names, transactions = set[str](), set[str]()
         for record in self._records.every():
             names.update(held.key for held in record.entries)

@@ -1,7 +1,6 @@
 """What a transaction changes in PostgreSQL's tables: found from the states before and after it, written in one go.
 
-What adds files, replaces them or retires them costs what it changes; only a state that is put in place as a whole is
-compared file by file.
+A change of files costs what it changes; only a state that is put in place as a whole is compared file by file.
 """
 
 from __future__ import annotations

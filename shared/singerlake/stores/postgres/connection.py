@@ -138,8 +138,7 @@ class Connections:
                 return
 
     def abandon(self) -> list[Connection]:
-        """In a process just forked: begin anew, without a lock that nobody here can release, and give the parent's idle
-        connections, which are to be left alone."""
+        """In a process just forked: begin anew, and give the parent's idle connections, which are to be left alone."""
         inherited = [each.connection for each in self._idle]
         self._lock, self._idle, self._sweeping = threading.Lock(), [], False
         return inherited

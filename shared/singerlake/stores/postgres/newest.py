@@ -37,15 +37,13 @@ from singerlake.stores.segments.on_disk import LocalSegments
 from singerlake.stores.segments.stored import read_manifest, sizes_of
 
 _MOST_BEHIND = 20_000
-"""Transactions that are read after ``manifest.json``; where more came, as after a backup of it was restored, rows take
-less memory."""
+"""Transactions that are read after ``manifest.json``; of more, as behind a backup, rows take less memory."""
 
 logger = logging.getLogger(__name__)
 
 
 class NewestState:
-    """Reads the state of one stream. All methods raise ``CorruptObjectError``, ``UnsupportedFormatError``, and what
-    ``Session.read`` and storage raise."""
+    """Reads the state of one stream. Raises what storage and ``Session.read`` raise, and errors of the format."""
 
     def __init__(self, session: Session, place: StreamPlace, table_id: str, segments: SegmentObjects) -> None:
         self._session = session
@@ -159,8 +157,8 @@ def _names(state: Manifest) -> tuple[str, str, str, str | None]:
 
 
 def list_of_rows(connection: Connection, table_id: str) -> FileList:
-    """All listed files, read once. Many are kept in segments on this machine's disk. Raises what ``read_files`` and
-    ``ScratchDatabase`` raise."""
+    """All listed files, read once, many of them in segments on disk. Raises as ``read_files`` and
+    ``ScratchDatabase``."""
     sizes = sizes_of()
     local = LocalSegments(FileList(), "the files that a state lists")
     parts: list[Part] = []
@@ -185,8 +183,7 @@ class RowSegments:
         """Names of the segments that the rows stood for."""
 
     def load(self, segment: Segment) -> Run:
-        """The files of a segment. Raises ``CorruptObjectError`` where neither storage nor the rows have it, and what
-        both raise."""
+        """The files of a segment. Raises ``CorruptObjectError`` where neither storage nor the rows have it."""
         return next(self.load_each((segment,)))
 
     def touching(self, segment: Segment, start: int, stop: int) -> Run:
@@ -194,8 +191,7 @@ class RowSegments:
         return touching(self.load(segment), start, stop)
 
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
-        """The files of each in turn. ``stored`` is as in ``SegmentSource``; the rows stand for nothing else, they are
-        the state. Raises as ``load``."""
+        """The files of each in turn, ``stored`` as in ``SegmentSource``: the rows are the state. Raises as ``load``."""
         at = 0
         while at < len(segments):
             try:

@@ -1,11 +1,8 @@
-"""Transactions on PostgreSQL: a consistent read, and a write that is tried again as a whole until it is done or known
-not to be.
+"""Transactions on PostgreSQL: a consistent read, and a write that is tried again until it is known to be done or not.
 
 Serializable transactions are to be retried from their beginning on SQLSTATE 40001, advisably on 40P01, and with care on
-23505 (PostgreSQL manual, "Serialization Failure Handling").
-
-Whether a transaction took effect whose COMMIT was not answered is found by what it would have left, and by
-``pg_xact_status``.
+23505 (PostgreSQL manual, "Serialization Failure Handling"). Whether one took effect whose COMMIT was not answered is
+found by what it would have left, and by ``pg_xact_status``.
 """
 
 from __future__ import annotations
@@ -106,10 +103,8 @@ class Session:
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """What ``work`` reads, all of it from one moment. Raises what ``cannot_connect``, ``check_version`` and
-        ``translated`` give.
-
-        On a thread that is in a transaction on the same tables already, it reads in that one: a user of the database
-        may have one connection alone."""
+        ``translated`` give. On a thread that is in a transaction on the same tables, it reads in that one: a user of
+        the database may have one connection alone."""
         connection = self._connections.running(self._schema)
         return work(connection) if connection is not None else self._tried(lambda: self._read_once(work), writes=False)
 

@@ -1,5 +1,4 @@
-"""What one transaction does to one stream or to several: found before their rows are locked, or with them locked where
-others came first, then written."""
+"""What one transaction does to streams: found before their rows are locked, or with them locked, then written."""
 
 from __future__ import annotations
 
@@ -75,8 +74,7 @@ class Step:
     changed: Delta | None = None
 
     def write(self, connection: Connection) -> None:
-        """Bring the tables to the state ``after``. Raises ``CorruptObjectError`` where they did not hold the one
-        before."""
+        """Bring the tables to ``after``. Raises ``CorruptObjectError`` where they did not hold ``before``."""
         changed = self.changed or delta(self.before, self.after, self.transaction.change)
         write_change(connection, self.table_id, self.before, self.after, changed, self._entry)
         if isinstance(self.transaction.change, Rebase):
@@ -103,8 +101,7 @@ class Step:
 def write_together(
     connection: Connection, tap_id: str, steps: Mapping[str, Step], decide: Callable[[Mapping[str, Brought]], Decision]
 ) -> Decision:
-    """Write what an atomic run does to its streams, by their names, and the decision about it, which is given back.
-    Raises as ``Step.write``."""
+    """Write what an atomic run does to its streams, by name; gives the decision. Raises as ``Step.write``."""
     streams: dict[str, Brought] = {}
     for stream, step in steps.items():
         step.write(connection)
@@ -127,7 +124,6 @@ def is_kept(connection: Connection, tap_id: str, name: str) -> bool:
 
 
 def read_decision(connection: Connection, tap_id: str, name: str) -> Decision | None:
-    """The decision about a commit; None where there is none. Raises ``CorruptObjectError``,
-    ``UnsupportedFormatError``."""
+    """The decision about a commit; None: none. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     row = connection.execute(_BY_NAME, (tap_id, name)).fetchone()
     return None if row is None else decision_from_json(row[0].encode(), key=f"commits/{tap_id}/{name}.json")

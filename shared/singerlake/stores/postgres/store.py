@@ -2,8 +2,7 @@
 proposed PostgreSQL store, its option 3).
 
 Numbers and offsets come from the stream's row, never from a sequence, which has gaps. A writer that is behind is
-brought up within its own commit, under the row's lock, where that is cheap, so that writers at one stream queue rather
-than race.
+brought up within its own commit, where that is cheap, so that writers at one stream queue rather than race.
 """
 
 from __future__ import annotations
@@ -230,8 +229,8 @@ class PostgresStore(ManifestStore):
         return tuple(sorted({table_id.removesuffix(f"/{stream}") for (table_id,) in rows} - {own}))
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
-        """Remove the transactions that only a writer behind the last ``keep`` would read; the tables are the snapshot,
-        and ``manifest.json`` is brought up first."""
+        """Remove the transactions up to the last ``keep``; the tables are the snapshot, ``manifest.json`` comes
+        first."""
         row = self._session.read(lambda connection: connection.execute(_COUNT, (keep, self._table_id)).fetchone())
         if row is None:
             return Trimmed(floor=-1, transactions=0, keys=0)
@@ -320,8 +319,7 @@ class PostgresStore(ManifestStore):
 
 @contextmanager
 def _segments_may_be_gone(base: Manifest) -> Iterator[None]:
-    """A segment of an old state may be collected, and what the rows had in its place may be replaced: then the newest
-    state is to be read, which names others."""
+    """A segment of an old state may be collected, and its rows replaced: then the newest state is to be read."""
     try:
         yield
     except CorruptObjectError:

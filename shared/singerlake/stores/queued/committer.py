@@ -1,7 +1,6 @@
 """Messages of a queue, committed: the core of every committer.
 
-A message is told to be done only behind the commit of its transaction, or where it is dropped. Everything else comes
-again, and is then found in the state.
+A message is done only behind the commit of its transaction, or where it is dropped. All others come again.
 """
 
 from __future__ import annotations
@@ -220,8 +219,7 @@ class Committer:
 
 @dataclass
 class Committed:
-    """What became of transactions: ``base`` is a state that holds all of them but those that were ``refused`` (why, by
-    transaction id) or came too late (``late``)."""
+    """What became of transactions: ``base`` holds all but those ``refused`` (why, by id) or too ``late``."""
 
     base: Loaded
     refused: dict[str, str] = field(default_factory=dict)

@@ -1,7 +1,6 @@
 """What a writer sends to a queue, and what a committer takes for that.
 
-Who commits believes of a message only what it can check: keys are made of the names in it by the lake's own rules, and
-never read from it.
+Who commits believes only what it can check: keys are made of a message's names, and never read from it.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class Received:
 
 
 class Queue(Protocol):
-    """A queue that many threads may share. Every method may raise ``AccessDeniedError``, ``SettingError`` and
-    ``StorageUnavailableError``."""
+    """A queue for many threads. Raises ``AccessDeniedError``, ``SettingError``, ``StorageUnavailableError``."""
 
     @property
     def name(self) -> str:
@@ -54,8 +52,8 @@ class Queue(Protocol):
         ...
 
     def send(self, body: str, *, group: str, deduplication: str) -> None:
-        """Put a message behind those of its ``group``. One of the same ``deduplication`` may be dropped. It may have
-        been put there although this raises."""
+        """Put a message, also if this raises, behind its ``group``; one of the same ``deduplication`` may be
+        dropped."""
         ...
 
     def receive(self, most: int, *, wait: int) -> Sequence[Received]:

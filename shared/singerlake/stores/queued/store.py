@@ -175,8 +175,7 @@ class QueuedStore:
         return Pending(transaction.id, self._sender.name)
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """As the port says, in the order of the commits. Commits by itself what no committer took in time, or refused.
-        Raises as ``submit_transaction``."""
+        """In the order of the commits, by itself where no committer did in time. Raises as ``submit_transaction``."""
         state = base
         while pending.id not in self._outcomes and self._waiting:
             first = next(iter(self._waiting.values()))

@@ -39,8 +39,7 @@ _keeping = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class SegmentCopy:
-    """That there is something of the segment ``name``. ``whole``: all of it. ``noted`` is when it was seen that nobody
-    needs it, RFC 3339; empty: it was not."""
+    """A copy of the segment ``name``. ``noted``: when it was seen that nobody needs it, RFC 3339; empty: never."""
 
     name: str
     whole: bool = False
@@ -64,8 +63,7 @@ class SegmentCopies(Protocol):
 
 
 class SegmentObjects:
-    """The segments of one stream, and the ``SegmentSource`` of its states. A manifest store may have a subclass of
-    this, which keeps copies of them, too."""
+    """The segments of one stream, and the ``SegmentSource`` of its states. A subclass may keep copies of them, too."""
 
     lost: Container[str] = ()
     sizes: Sizes | None = None

@@ -52,12 +52,10 @@ def sizes_of(segments: SegmentObjects | None = None) -> Sizes:
 
 
 def to_stored(segments: SegmentObjects, manifest: Manifest, usable: Iterable[Segment]) -> tuple[Manifest, bytes]:
-    """The body that stands for ``manifest``, and the state as that body has it; ``segments`` has its new segments by
-    then.
+    """The body that stands for ``manifest``, and the state as it has it, whose new segments are in ``segments``.
 
-    ``usable`` are segments that the object names which the body is to replace, on its ETag, or that were written since
-    it was read: a collector leaves them alone. All others are written anew, and so are those that ``manifest`` knows
-    to be lost. Raises what storage raises.
+    ``usable`` are segments that the object names which the body is to replace, on its ETag, or that were written since:
+    a collector leaves them alone. All others are written anew, and lost ones. Raises what storage raises.
     """
     files, sizes = manifest.files, sizes_of(segments)
     if is_whole(files, sizes):
