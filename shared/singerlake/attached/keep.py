@@ -50,8 +50,7 @@ class Keeper:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, tap: str, stream: str, fetched: Fetched, state: Callable[[], Manifest]) -> Kept:
-        """See to it that the lake has the bytes. ``state`` is what the stream's writer knows by now. Raises as
-        ``put_attached``."""
+        """See that the lake has the bytes. ``state`` is what the writer knows by now. Raises as ``put_attached``."""
         copy = free_copy(state(), fetched.sha256)
         path = layout.attached_path(fetched.sha256, copy)
         if self._is_known(stream, path):
@@ -138,8 +137,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Reads files of at most ``most`` bytes. Those of more than ``in_memory`` grow at paths that ``spool`` gives, each
-    only once."""
+    """Reads files of at most ``most`` bytes, those of more than ``in_memory`` to paths that ``spool`` gives."""
 
     sources: Opener
     spool: Callable[[], Path]

@@ -45,8 +45,7 @@ def attached_rows(extra: bytes, messages: int) -> tuple[Attached, ...]:
 
 
 class Parts:
-    """Where the parts of a data file begin, from which rows count: at its headers, and in a vacuumed file also at the
-    originals, of which one may have no header."""
+    """Where the parts of a data file begin, from which rows count: at headers, and at a vacuumed file's originals."""
 
     def __init__(self, originals: Iterable[tuple[str, int]] = ()) -> None:
         self._header = 0

@@ -49,8 +49,7 @@ REFUSED_CREDENTIALS: dict[str, tuple[type[SingerlakeError], str, str]] = {
 
 
 def meaning(error: Exception) -> Meaning:
-    """What a request that got no answer tells about its effect. Only errors of botocore have a meaning; others are
-    raised again."""
+    """What a request without an answer tells about its effect. What is not botocore's is raised again."""
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 
@@ -114,8 +113,7 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
 
 
 def not_made(error: Exception, settings: S3Settings) -> SingerlakeError:
-    """This package's error for one of botocore's with which no client is made: of credentials, of the files that
-    describe them, or of the settings."""
+    """This package's error for one of botocore's with which no client is made."""
     from botocore import exceptions as boto
 
     known = translate(error, settings)

@@ -1,6 +1,5 @@
 """Sessions of AWS: where credentials and region come from, also those of a role, for as long as a run lasts. botocore
-is imported when the first one is made, not before; the rest of boto3, which takes half as long again to import, is not
-needed for them."""
+is imported when the first one is made; the rest of boto3, which takes half as long again, is not needed."""
 
 from __future__ import annotations
 
@@ -30,9 +29,8 @@ _UNREACHABLE = "check aws_region, AWS_ENDPOINT_URL_STS and the network"
 
 @made_to_last()
 def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Patience) -> Result:
-    """What ``make`` makes of a botocore session that finds credentials and region as the settings say, for any service
-    of AWS; nothing is sent yet. ``patience`` is that with what assumes a role. Raises ``AccessDeniedError`` and
-    ``SettingError``."""
+    """What ``make`` makes of a botocore session for any service of AWS; nothing is sent yet. ``patience`` is that with
+    what assumes a role. Raises ``AccessDeniedError`` and ``SettingError``."""
     import botocore.exceptions
 
     _keep_secrets_out_of_logs()

@@ -61,8 +61,7 @@ def indented(value: Any) -> bytes:
 
 
 def finite(value: Any) -> Any:
-    """JSON values with None for every float that JSON has no number for. Without recursion, as a schema may be deeper
-    than the calls that the interpreter allows."""
+    """JSON values with None for NaN and infinities. Without recursion: a schema may be deeper than calls may be."""
     root = [value]
     pending: list[tuple[Any, Any]] = [(root, 0)]
     while pending:

@@ -1,5 +1,4 @@
-"""What a data file says of itself in the extra fields ``SL`` of its gzip headers: section 4 of
-``shared/docs/format``."""
+"""What a data file says in the extra fields ``SL`` of its gzip headers: section 4 of ``shared/docs/format``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""FarmHash's ``fingerprint64`` (google/farmhash, ``farmhashna``): "good, portable, forever-fixed".
-
-pyfarmhash computes it where it is installed, which has wheels for few platforms; else it is computed here. Both give
-the same number for the same bytes.
-"""
+"""FarmHash's ``fingerprint64`` (google/farmhash, ``farmhashna``): "good, portable, forever-fixed". pyfarmhash computes
+the same where it is installed; it has wheels for few platforms."""
 
 from __future__ import annotations
 
@@ -124,8 +121,7 @@ def _weak(text: bytes, at: int, a: int, b: int) -> tuple[int, int]:
 
 @cache
 def best() -> Callable[[bytes], int]:
-    """The fastest ``fingerprint64`` that is there. It is looked for when it is first needed: a replay needs none, and
-    pyfarmhash takes half a megabyte of memory."""
+    """The fastest ``fingerprint64``. It is looked for when it is needed: pyfarmhash takes half a megabyte."""
     try:
         import farmhash
     except ImportError:

@@ -28,8 +28,7 @@ class KeptSchema(StreamSchema, frozen=True, kw_only=True):
 
     @property
     def order(self) -> tuple[bool, str, str, int]:
-        """Its place among the files of the stream: before those that its run began after it, and before all that say
-        nothing of when they were begun."""
+        """Its place among the stream's files: before those of its run, and before all that do not say when."""
         return False, self.created, self.run, 0
 
 

@@ -50,11 +50,8 @@ _FILE_ID = re.compile(r"-([0-9a-w][0-9a-v]{15})" + re.escape(SUFFIX) + r"\Z")
 
 @lru_cache(maxsize=1024)
 def to_segment(name: str) -> str:
-    """A tap id, stream name or schema hash as one path segment; ``from_segment`` is its inverse.
-
-    Lone surrogates are encoded too, so that any name a JSON message can carry has a segment.
-    Raises ``SettingError`` for an empty name.
-    """
+    """A tap id, stream name or schema hash as one path segment; ``from_segment`` is its inverse. Lone surrogates are
+    encoded too, as any JSON message can carry them. Raises ``SettingError`` for an empty name."""
     if not name:
         raise SettingError("a tap id or stream name must not be empty", hint="give it a name")
     encoded = "".join(

@@ -1,5 +1,4 @@
-"""The schema hash: FarmHash fingerprint64 of canonical JSON, Base85, seven characters (Singerlake Spec, part 2 of
-2023-02-15, section 1)."""
+"""The schema hash: FarmHash of canonical JSON in Base85 (Singerlake Spec, part 2 of 2023-02-15, section 1)."""
 
 from __future__ import annotations
 
@@ -86,8 +85,7 @@ def schema_hash(schema: Any) -> str:
 
 
 def hash_among(schema: Any, known: Mapping[str, Any]) -> str:
-    """The hash of ``schema`` in a stream that knows ``known`` (hash -> schema): seven characters, or all ten where
-    another schema already has those seven."""
+    """The hash of ``schema`` beside ``known`` (hash -> schema): ten characters where another has its first seven."""
     whole = full_hash(schema)
     short = whole[:SHORT]
     holder = known.get(short)

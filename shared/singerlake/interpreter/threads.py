@@ -19,8 +19,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 PATIENCE = 0.02
-"""Seconds that a thread waits for its turn. Then it goes on without: the one whose turn it is may wait for something
-that this thread holds."""
+"""Seconds to wait for a turn, then to go on without: whose turn it is may wait for what this thread holds."""
 
 _own = threading.local()
 
@@ -170,15 +169,13 @@ _WAITING = _Waiting()
 
 
 def waiting() -> AbstractContextManager[None]:
-    """Around what waits for something other than the interpreter: a thread that has a turn gives it to another one for
-    that time."""
+    """Around what waits for something other than the interpreter: another thread has the turn meanwhile."""
     return _WAITING
 
 
 @contextmanager
 def holding(lock: threading.Lock) -> Iterator[None]:
-    """``lock`` held for the length of a block. While a thread that has a turn waits for it, another one has the turn:
-    the one that holds the lock may need it."""
+    """``lock`` held for a block. While a thread waits for it, another has its turn: who holds the lock may need it."""
     if not lock.acquire(blocking=False):
         with waiting():
             lock.acquire()

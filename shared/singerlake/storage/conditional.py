@@ -42,9 +42,8 @@ class Replacement(NamedTuple):
 def replace_if_unchanged(
     storage: Storage, key: str, change: Callable[[Stored | None], bytes | None], *, attempts: int = ATTEMPTS
 ) -> bool:
-    """Replace an object with what ``change`` makes of it, None: leave it; made again where somebody else came first.
-    True where it was replaced, False where it is left, or already what was made. Raises ``TooManyConflictsError`` and
-    what storage and ``change`` raise."""
+    """Replace an object with what ``change`` makes of it, None: leave it; again where somebody else came first. True
+    where it was replaced. Raises ``TooManyConflictsError`` and what storage and ``change`` raise."""
 
     def look() -> Replacement | None:
         stored = storage.get(key)
@@ -59,8 +58,7 @@ def replace_if_unchanged(
 def replace_as_found(
     storage: Storage, key: str, look: Callable[[], Replacement | None], *, attempts: int = ATTEMPTS
 ) -> bool:
-    """The same where ``look`` itself finds what is there, and what is to replace it: it may do with less than a read of
-    the whole."""
+    """The same where ``look`` finds what is to be replaced, and by what: it may do with less than the whole."""
     for _ in range(attempts):
         wanted = look()
         if wanted is None:

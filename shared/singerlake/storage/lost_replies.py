@@ -1,8 +1,7 @@
 """Sending a request until its outcome is known, or saying that it is not.
 
-A reply that was lost leaves two possibilities, and a second try of a conditional write is then refused by the first.
-So every request is sent singly, what became of an unclear one is looked up before the next, and a refusal counts only
-where no earlier try can have caused it.
+A reply that was lost leaves two possibilities, and the first try makes storage refuse a second conditional write. So
+requests are sent singly, an unclear one is looked up, and a refusal counts only where no try before can cause it.
 """
 
 from __future__ import annotations
@@ -145,8 +144,7 @@ def send_until_answered(
     key: str,
     changes: bool = False,
 ) -> Result:
-    """What a request gets that may be repeated, also if it took effect. ``changes``: whether it is to change something.
-    Raises what ``translate`` gives."""
+    """What a request gets that may be repeated. ``changes`` something, or only reads. Raises as ``translate``."""
 
     def meaning(error: Exception) -> Meaning:
         means = errors.meaning(error)

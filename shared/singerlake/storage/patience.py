@@ -181,9 +181,8 @@ class Wait:
         self.given_up: GivenUp | None = None
 
     def again(self, trouble: RetryReason, *, at_least: float = 0.0, said: str = "") -> bool:
-        """After a try that failed: wait, and True, or False where the patience is at its end, with ``given_up``.
-        ``at_least``: the seconds that the server asked to wait, of which no more are waited than are left. ``said`` is
-        what it answered, for the log."""
+        """After a try that failed: wait, and True, or False at the patience's end, with ``given_up``. ``at_least``: the
+        seconds that the server asked to wait, as far as they are left. ``said`` is its answer, for the log."""
         patience, clock = self._patience, self._patience.clock
         outage = patience.began(trouble, writes=self._writes)
         now = clock.monotonic()

@@ -1,9 +1,8 @@
 """What the lake asks of a storage: keys, bytes, conditions. Adapters translate their driver's errors at this edge.
 
-Keys are relative to the lake root, separated by ``/`` and never begin with one. Listings are in the byte order of the
-UTF-8 keys. Every method may raise ``AccessDeniedError``, ``NoSuchBucketError``, ``StorageFullError``,
-``StorageUnavailableError`` (nothing changed) and, for the writing ones, ``UnknownOutcomeError`` (it may have taken
-effect: read back).
+Keys are relative to the lake root, separated by ``/``. Listings are in the byte order of the UTF-8 keys. Every method
+may raise ``AccessDeniedError``, ``NoSuchBucketError``, ``StorageFullError``, ``StorageUnavailableError`` (nothing
+changed) and, for the writing ones, ``UnknownOutcomeError`` (it may have taken effect: read back).
 """
 
 from __future__ import annotations
@@ -60,9 +59,8 @@ class Folder:
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a probe proved of this storage. ``conditional_put``: it honours both if_absent and if_match, with one winner
-    under a race; False where a write succeeded although its condition did not hold. ``conditional_delete``: a DELETE
-    with a wrong ETag leaves the object alone. ``takes_conditions`` is False where it answers 501 to a conditional
-    request."""
+    under a race; False where a write succeeded against its condition. ``conditional_delete``: a DELETE with a wrong
+    ETag leaves the object alone. ``takes_conditions`` is False where it answers 501 to them."""
 
     conditional_put: bool
     conditional_delete: bool
@@ -143,14 +141,12 @@ class Storage(Protocol):
         ...
 
     def beginning(self, key: str, length: int) -> Beginning:
-        """Up to ``length`` bytes from the beginning, and the size of the whole, as of one moment; ``MissingFileError``
-        where there is no object."""
+        """Up to ``length`` bytes from the beginning, and the size of the whole; ``MissingFileError`` as ``open``."""
         ...
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
         """The whole of each object of at most ``most`` bytes, where reading many at once is cheaper than opening each.
-        None for one that the caller has to open: it is longer, or not there, or nothing is gained, or opening it
-        raises what is wrong with it or its key."""
+        None for one that the caller has to open, also to learn what is wrong with it or its key."""
         ...
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
@@ -166,9 +162,8 @@ class Storage(Protocol):
         ...
 
     def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
-        """Files below ``prefix`` that no listing shows since they are not whole, of writers at work or left by killed
-        ones: the name of each, and a stream to read and close. Only a file system has such: of an object's parts
-        nobody can read anything."""
+        """Files below ``prefix`` that are not whole, of writers at work or left by killed ones: the name of each, and a
+        stream to read and close. Only a file system has such: of an object's parts nobody can read anything."""
         ...
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:

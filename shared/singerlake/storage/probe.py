@@ -2,8 +2,7 @@
 
 A storage that ignores conditions answers success to them. A balancer that sends a request again may answer 412 to a
 write that took effect. So only a success that its condition excludes shows that conditions are ignored; a refusal of
-the probe's own write shows nothing, and the probe asks again. Nor does it show anything that a write had no effect
-whose reply was lost.
+the probe's own write, or a lost reply, shows nothing, and the probe asks again.
 """
 
 from __future__ import annotations
@@ -101,12 +100,9 @@ def prove(
     together: Together = at_once,
     racers: int = RACERS,
 ) -> Capabilities:
-    """What the storage honours. Asks again for up to ``max_wait`` seconds where the answers prove nothing; ``setting``
-    is the one that says how many. ``server`` as in ``probe``.
-
-    Raises ``ConditionsUnprovenError`` after that, ``StorageUnavailableError`` where no write was answered, and what
-    storage raises.
-    """
+    """What the storage honours. Asks again for up to ``max_wait`` seconds, as the setting ``setting`` says, where the
+    answers prove nothing. ``server`` as in ``probe``. Raises ``ConditionsUnprovenError`` after that,
+    ``StorageUnavailableError`` where no write was answered, and what storage raises."""
     began, tries, waits = clock.monotonic(), 0, backoff(clock)
     while True:
         answers = _Answers()
@@ -240,8 +236,7 @@ class _Round:
     answers: _Answers
 
     def capabilities(self, *, abandoned: Sequence[str], note: Entry | None = None) -> Capabilities | None:
-        """None where the answers prove nothing. ``abandoned`` is removed with the round's own objects. Without
-        ``note``, nothing is below ``base`` yet."""
+        """None where nothing is proved. ``abandoned`` is removed, too. Without ``note``, ``base`` is empty yet."""
         keys = [f"{self.base}/{name}" for name in _OBJECTS]
         create = None
         try:
@@ -333,8 +328,7 @@ class _Round:
         return outcome
 
     def _refused(self, write: Callable[[], Written | Refused | bool]) -> _Verdict:
-        """What a write shows whose condition does not hold. It is sent again where its reply was lost. A DELETE gives
-        whether the object is gone."""
+        """What a write shows whose condition does not hold. It is sent again where its reply was lost."""
         for _ in range(_TRIES):
             outcome, direct = answered(write)
             if outcome is True or isinstance(outcome, Written):
@@ -346,8 +340,7 @@ class _Round:
     def _race(
         self, attempt: Callable[[bytes], Written | Refused], *beside: Callable[[], _Verdict]
     ) -> tuple[list[bytes], list[_Verdict]]:
-        """Send several bodies at once; those that were answered with success. A lost answer is none. ``beside`` is done
-        with them, and its verdict is given, too."""
+        """Send several bodies at once; those answered with success, and the verdict of what is done ``beside``."""
 
         def told(body: bytes) -> Written | Refused | None:
             try:

@@ -68,8 +68,7 @@ def joined(chunks: Iterator[bytes]) -> BinaryIO:
 
 
 class FilePart(io.RawIOBase):
-    """The bytes [start, end) of a file as a file of its own, for the body of a request. A read gives ``AT_ONCE`` of
-    them at most, unless it asks for all."""
+    """The bytes [start, end) of a file as a request's body. A read gives ``AT_ONCE`` at most, or all."""
 
     def __init__(self, path: Path, start: int, end: int) -> None:
         self._file = path.open("rb", buffering=0)

@@ -1,5 +1,4 @@
-"""Many things, passed on without one of them being held for longer than it is needed, and in groups for engines that
-read in other processes."""
+"""Many things, passed on without one being held for longer than needed, in groups for other processes."""
 
 from __future__ import annotations
 

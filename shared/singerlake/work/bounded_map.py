@@ -22,9 +22,9 @@ def for_each(items: Iterable[Item | None], work: Callable[[Item], object], pool:
 
 
 class BoundedMap(Generic[Item]):
-    """Does ``work`` for items, on ``pool`` up to ``AT_ONCE`` at a time, or one after the other where that is None. A
-    context: all that was begun has ended when it is left. Every method, and leaving it, raises the error of the first
-    work that failed, after which none is begun."""
+    """Does ``work`` for items, on ``pool`` up to ``AT_ONCE`` at a time, None: one after the other. A context: all that
+    was begun has ended when it is left. Its methods, and leaving it, raise the first error, after which none is
+    begun."""
 
     def __init__(self, work: Callable[[Item], object], pool: Executor | None) -> None:
         self._work = work

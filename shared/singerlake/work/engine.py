@@ -63,8 +63,7 @@ class Engine(Protocol):
     """Reads many files."""
 
     def __call__(self, task: Task[Item, Answer], items: Iterable[Item], /) -> Iterator[tuple[Item, Answer]]:
-        """Each item with what ``task`` says of it, in the order of the items; few are taken before they are needed.
-        Raises what storage raises."""
+        """Each item with what ``task`` says of it, in order; few are taken ahead. Raises what storage raises."""
         ...
 
 

@@ -83,8 +83,7 @@ class StampSet:
 
 
 def stamp(entry: Entry, *more: object) -> bytes:
-    """A digest of all that would be different had a file on storage changed since: key, size, ETag and time of
-    modification, and what else is given."""
+    """A digest of all that differs once a file on storage has changed: key, size, ETag, time, and ``more``."""
     shown = (entry.key, entry.size, entry.etag, entry.last_modified.isoformat(), *more)
     return blake2b(msgspec.msgpack.encode(shown), digest_size=STAMP_BYTES).digest()
 

@@ -30,8 +30,7 @@ class Repeats:
         return frozenset(_signed(mixed) for bucket in self._buckets for mixed in _again(bucket))
 
     def among(self, texts: Callable[[], Iterable[str]]) -> Iterator[str]:
-        """Of the texts that were added, which ``texts`` gives once more, each one that came before; it is not called
-        where none can have."""
+        """The texts added that ``texts`` gives once more, each that came before; not called where none can have."""
         again = self.repeated()
         seen: set[str] = set()
         for text in texts() if again else ():

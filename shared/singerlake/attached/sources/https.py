@@ -45,8 +45,7 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 
 def checked_addresses(host: str, port: int, *, private: bool, resolve: Resolve) -> Sequence[str]:
-    """The addresses of a host, all of which are of the public internet, unless ``private`` ones are allowed. Raises
-    ``UnreadableSourceError``."""
+    """The addresses of a host, all public unless ``private`` is allowed. Raises ``UnreadableSourceError``."""
     try:
         addresses = resolve(host, port)
     except (OSError, UnicodeError) as error:

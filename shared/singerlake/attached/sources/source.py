@@ -49,8 +49,7 @@ class Deadline:
         self._stopped = stopped or threading.Event()
 
     def left(self) -> float:
-        """Seconds, more than 0. Raises ``UnreadableSourceError`` where none are left, and ``CancelledError`` where the
-        run ends."""
+        """Seconds, more than 0. Raises ``UnreadableSourceError``, and ``CancelledError`` where the run ends."""
         if self._stopped.is_set():
             raise CancelledError
         left = self._end - self._clock.monotonic()

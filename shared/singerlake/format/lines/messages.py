@@ -16,8 +16,7 @@ from singerlake.format.newlines import look
 from singerlake.interpreter.process import with_room
 
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a line that it does not take; Python-made taps write some that ``json`` does take: NaN, lone
-surrogates."""
+"""What msgspec raises for a line. Python-made taps write some that ``json`` takes: NaN, lone surrogates."""
 
 
 class Envelope(msgspec.Struct, gc=False):
@@ -54,9 +53,8 @@ def envelope(line: bytes) -> Envelope | None:
 
 
 def loads(line: bytes, *, parse_int: Callable[[str], Any] = int) -> Any:
-    """A line as the standard library's parser takes it, which takes what a writer keeps: NaN, lone surrogates, values
-    that are nested deeply. Raises ``ValueError``, also for what is not UTF-8 or begins with a byte order mark, and
-    ``RecursionError``."""
+    """A line as the standard library takes it, with all that a writer keeps: NaN, lone surrogates, deep nesting. Raises
+    ``ValueError``, also for what is not UTF-8 or begins with a byte order mark, and ``RecursionError``."""
     text = line.decode()
     return with_room(lambda: json.loads(text, parse_int=parse_int))
 

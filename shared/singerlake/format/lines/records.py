@@ -53,10 +53,8 @@ _value = json.JSONDecoder().raw_decode
 
 
 def cut(lines: bytes | memoryview, start: int = 0) -> Cut:
-    """The records of the RECORD lines from ``start`` on, as far as they have the first one's stream and version. A cut
-    of nothing where the line at ``start`` is not a RECORD with an object. ``lines`` are whole lines, each a JSON
-    object.
-    """
+    """The records of the RECORD lines from ``start`` on, as far as they have the first one's stream and version; none
+    where the line at ``start`` is not a RECORD with an object. ``lines`` are whole lines, each a JSON object."""
     if compiled is not None:
         records, count, end, stream, version, time = compiled.cut(lines, start)
         if count:

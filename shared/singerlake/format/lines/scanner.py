@@ -37,14 +37,12 @@ class Scanner:
 
     def scan(self, block: bytes | bytearray, start: int) -> tuple[int, int, list[Run]]:
         """What a block of whole lines holds from ``start`` on: where the first line that is left begins, how many lines
-        were taken, and what they are, a run for each stream, in the order of their first lines. Nothing of a
-        ``bytearray`` is kept."""
+        were taken, and a run for each stream, in the order of their first lines. Nothing of a ``bytearray`` is kept."""
         return self._scanner.scan(block, start)
 
 
 def _spellings(name: str) -> tuple[bytes, ...]:
-    """The text of a name as JSON writers spell it, without its quotes: with and without escapes for what is not
-    ASCII."""
+    """The text of a name as JSON writers spell it, without quotes: with and without escapes beyond ASCII."""
     found = [json.dumps(name).encode()]
     with suppress(UnicodeEncodeError):
         found.append(json.dumps(name, ensure_ascii=False).encode())

@@ -2,9 +2,8 @@
 
 The patches are over this document: ``files``, ``attached`` and ``erased`` (id -> file), ``schemas`` (hash -> schema),
 ``runs`` (id -> run), ``retired`` (id -> path), ``collected`` (id -> step) and ``since`` (id -> when it was retired),
-``expired`` (up to where), ``closed``. A merge patch cannot set anything to null, since null removes; and schemas are
-any JSON. So what a tap or a manifest says stands in a patch as a JSON text. An object has no order; where a change has
-one, the entry says it beside the patch.
+``expired`` (up to where), ``closed``. As null removes, what a tap or a manifest says, which may be null, stands in a
+patch as a JSON text. Where a change has an order, the entry says it beside the patch.
 """
 
 from __future__ import annotations

@@ -61,8 +61,7 @@ def unknown_entry(stream: str) -> dict[str, Any]:
 
 
 def says_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two entries of a stream hold one schema and the same keys. The rest follows from these, as the version
-    that wrote it saw fit."""
+    """Whether two entries of a stream hold one schema and the same keys, from which the rest follows."""
     return all(one.get(name) == other.get(name) for name in ("schema", "key_properties"))
 
 
@@ -82,8 +81,7 @@ class _StoredEntry(msgspec.Struct):
 
 
 def stored_entries(body: bytes, *, key: str) -> dict[str, bytes]:
-    """The entry of each stream as it is stored under ``key``. Of a catalogue of many streams most is looked past.
-    Raises ``CorruptObjectError``."""
+    """The entry of each stream as it is stored under ``key``. Raises ``CorruptObjectError``."""
     try:
         items = msgspec.json.decode(body.decode("utf-8"), type=_StoredCatalogue).streams
         return {msgspec.json.decode(item, type=_StoredEntry).tap_stream_id: bytes(item) for item in items}
@@ -103,8 +101,7 @@ def is_entry(stored: bytes | None, entry: dict[str, Any]) -> bool:
 
 
 def stored_with(stored: Mapping[str, bytes], fresh: Iterable[dict[str, Any]]) -> bytes:
-    """A catalogue as stored: the entries ``stored``, those of ``fresh`` in the place of the ones that their streams
-    have; streams in the order of their names."""
+    """A catalogue as stored: ``fresh`` entries, ``stored`` ones for other streams, in the order of stream names."""
     entries = {**stored, **{item["tap_stream_id"]: encode(item) for item in fresh}}
     return b'{"streams":[' + b",".join(entries[name] for name in sorted(entries)) + b"]}"
 

@@ -1,5 +1,4 @@
-"""How a stream gets new files: offsets, versions, and the counts of the run that brought them. Pure;
-``singerlake.format.state.fold`` applies it."""
+"""How a stream gets new files: offsets, versions, and counts of their run. Pure; ``state.fold`` applies it."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ def add(manifest: Manifest, change: Addition, at: str) -> dict[str, Any] | Confl
 
 
 def add_together(manifest: Manifest, parts: Sequence[Addition], at: str) -> dict[str, Any] | Conflict:
-    """The fields after each of ``parts`` in turn. A part that is in the state already is passed over with its run, of
-    which newer things may have been said since."""
+    """The fields after ``parts`` in turn. A part that is in the state already is passed over with its run."""
     if not parts:
         return Conflict("a transaction of several has none")
     state, changed = manifest, dict[str, Any]()

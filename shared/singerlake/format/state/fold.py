@@ -57,8 +57,7 @@ def in_lake(manifest: Manifest, lake_id: str | None) -> Manifest:
 
 
 def with_schema(manifest: Manifest, schema: StreamSchema, at: str) -> Manifest:
-    """A state that knows ``schema`` though no message of it came: its first version. One that has a version already
-    stays as it is."""
+    """A state that knows ``schema``, its first version, without a message of it; one with a version stays as it is."""
     if manifest.versions:
         return manifest
     version = hash_among(schema.schema, {})

@@ -33,8 +33,7 @@ def to_json(manifest: Manifest) -> bytes:
 
 
 def stored(manifest: Manifest) -> Manifest:
-    """A state as it is stored: with its features, and where it has segments, these are named, and ``files`` are those
-    behind them."""
+    """A state as it is stored: with its features and the names of its segments, and the files behind these."""
     files = manifest.files
     segments = files.segments
     if len(segments) < len(files.parts):

@@ -38,9 +38,8 @@ CAPTURE = "capture"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run against one stream. The counts of a capture are kept by the fold, from the files it really added.
-    ``table_version`` is the ``version`` of the last record that has one, ``activated`` that of the last
-    ACTIVATE_VERSION."""
+    """One run against one stream. The fold counts a capture from the files it really added. ``table_version`` is the
+    ``version`` of the last record that has one, ``activated`` that of the last ACTIVATE_VERSION."""
 
     id: str
     writer: str
@@ -62,9 +61,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
-    """A schema in use: where and when it first appeared in this lineage. ``newest`` is set where all messages of the
-    stream expired, the last one was of this version, and another has a greater label. It counts only while the stream
-    has no file."""
+    """A schema in use: where and when it first appeared in this lineage. ``newest`` is set where all messages expired,
+    the last one was of this version, and another has a greater label; it counts while the stream has no file."""
 
     first_offset: int
     first_seen: str
@@ -72,10 +70,9 @@ class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A data file that is no longer listed, or the object of attached files that no listed file has. ``by`` is the file
-    that replaced it; None where none did. ``shown`` is by when
-    ``manifest.json`` was seen to say so, ``deleted`` when it was agreed that the file goes, both on the storage's
-    clock."""
+    """A data file, or the object of attached files, that is no longer listed. ``by`` is the file that replaced it;
+    None: none did. ``shown`` is by when ``manifest.json`` was seen to say so, ``deleted`` when it was agreed that the
+    file goes, both on the storage's clock."""
 
     id: str
     path: str

@@ -15,8 +15,7 @@ from singerlake.format.state.model import Manifest, SchemaVersion
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The messages of ``file`` from its ``skip``-th on (0: all of them) and before its ``stop``-th (None: to its end).
-    One at least where there is a ``stop``."""
+    """The messages of ``file`` from its ``skip``-th on and before its ``stop``-th (None: to its end), one at least."""
 
     file: DataFile
     skip: int
@@ -102,9 +101,8 @@ def _label(text: str) -> tuple[int, str]:
 
 
 def first_offset(manifest: Manifest, from_version: str | None) -> int:
-    """The offset at which a version first appears, or at which the stream begins (None). Everything from there on
-    follows, whatever its schema, so that nothing is lost when an older schema comes back; what expired does not. Raises
-    ``UnknownNameError``."""
+    """The offset at which a version first appears, or the stream begins (None). Everything from there on follows, so
+    that nothing is lost when an older schema comes back; what expired does not. Raises ``UnknownNameError``."""
     if from_version is None:
         return manifest.floor
     return max(manifest.floor, schema_of(manifest, resolve_version(manifest, from_version)).first_offset)

@@ -67,8 +67,7 @@ class EraseFiles(ReplaceFiles, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class ExpireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="expire_files"):
-    """The first files are listed no more, as far as they end at ``before`` or earlier. An offset means something within
-    its ``lineage`` alone."""
+    """The first files are listed no more, as far as they end by ``before``, an offset of this ``lineage`` alone."""
 
     before: int
     lineage: str
@@ -91,8 +90,7 @@ class CollectFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     since: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
     def means(self, file: Retired) -> bool:
-        """Whether a retired file is still the one that was looked at: an attached one may have been listed and retired
-        again under its name."""
+        """Whether a retired file is still the one that was looked at: an attached one may have come back since."""
         return not self.since or self.since.get(file.id, file.since) == file.since
 
 

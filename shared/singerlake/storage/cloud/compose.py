@@ -87,9 +87,8 @@ def compose(
 def arranged(
     pieces: Sequence[bytes | Part], *, least: int, longest: int, sent: int = SENT, copy: bool = True
 ) -> Iterator[Part | Together]:
-    """The parts of an upload that gives ``pieces``: a ``Part`` is copied by the storage, what is ``Together`` is sent.
-    All but the last have ``least`` bytes, and a copied one at most ``longest``; no more is sent than that takes, where
-    ``copy`` is allowed."""
+    """The parts of an upload of ``pieces``: a ``Part`` is copied, where ``copy`` allows it, what is ``Together`` is
+    sent. All but the last have ``least`` bytes, a copied one at most ``longest``; no more is sent than that takes."""
     together: Together = []
     size = 0
     for piece in pieces:

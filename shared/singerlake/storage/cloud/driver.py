@@ -30,8 +30,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a listing. ``folders`` are whole keys that end in ``/``. ``token`` asks for the next page; None: there
-    is none."""
+    """A part of a listing. ``folders`` end in ``/``. ``token`` asks for the next page; None: there is none."""
 
     entries: Sequence[Entry]
     folders: Sequence[str]
@@ -78,8 +77,7 @@ class Driver(Protocol):
         ...
 
     def translate(self, error: Exception, **context: object) -> SingerlakeError:
-        """This package's error for one of the library's, without secrets. What is not the library's is raised as it
-        is."""
+        """This package's error for one of the library's, without secrets. Others are raised as they are."""
         ...
 
     def get(self, key: str) -> Fetched | None:
@@ -87,8 +85,7 @@ class Driver(Protocol):
         ...
 
     def get_range(self, key: str, start: int, length: int) -> Fetched | None:
-        """Up to ``length`` bytes from ``start``, both positive or ``start`` 0: none where the object ends before. None
-        where there is no object."""
+        """Up to ``length`` bytes from ``start``: none where the object ends before. None where there is none."""
         ...
 
     def head(self, key: str) -> Entry | None:

@@ -323,9 +323,8 @@ def _by_folders(pages: Pages, prefix: str, start_after: str, held: int) -> Itera
 
 
 def open_ranges(read_range: Callable[[int, int], bytes], start: int, end: int | None) -> BinaryIO:
-    """The bytes [start, end) of an object, None: to its end, by one range after the other: nothing has to be resumed
-    where a connection breaks. ``read_range`` takes where to begin and how many bytes, and gives fewer only at the end
-    of the object. Raises what it raises."""
+    """The bytes [start, end) of an object, None: to its end, range after range, so that nothing has to be resumed.
+    ``read_range`` takes a start and a length, and gives fewer only at the end; its errors are raised."""
     at, over = start, False
 
     def following() -> bytes:

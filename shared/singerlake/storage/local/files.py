@@ -128,11 +128,8 @@ def copy_durably(source: Path, target: str) -> None:
 
 def adopt(source: Path, target: str, model: os.stat_result) -> bool:
     """Move a file to ``target`` without copying, flushed, with the owner's group and the mode of ``model``, a file that
-    was made in the same folder.
-
-    False, with the bytes as they were, where that cannot be done: another file system, or a group that this process may
-    not give.
-    """
+    was made in the same folder. False, with the bytes as they were, where that cannot be done: another file system, or
+    a group that this process may not give."""
     status = os.stat(source)
     if status.st_dev != model.st_dev or status.st_uid != model.st_uid:
         return False
@@ -173,8 +170,7 @@ def sync_folder(folder: str) -> None:
 
 
 def make_folder(folder: str) -> bool:
-    """Make a folder, with those above it. Whether it is sure that this call made it, so that nothing is in it. Raises
-    ``OSError``."""
+    """Make a folder, with those above it. Whether this call surely made it, so that it is empty. Raises ``OSError``."""
     try:
         os.mkdir(folder)
     except FileNotFoundError:

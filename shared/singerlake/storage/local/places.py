@@ -178,8 +178,7 @@ def _read(descriptor: int, start: int, length: int) -> bytes:
 
 
 def _regular(path: str) -> tuple[int, os.stat_result]:
-    """A descriptor to read a regular file, and its status: of what is none, a pipe for one, an open would wait for
-    somebody to write."""
+    """A descriptor of a regular file, and its status. To open another kind, as a pipe, might wait for a writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):

@@ -359,9 +359,8 @@ class LocalStorage:
     def _replace(
         self, temporary: Temporary, status: os.stat_result, path: str, present: os.stat_result | None
     ) -> os.stat_result:
-        """Give a finished and stamped temporary file its name, under the flock, and return its status. From the rename
-        on, readers may have seen it; the caller flushes the folder when others may have the flock, since they can wait
-        for the disk at the same time."""
+        """Give a finished and stamped temporary file its name, under the flock, and return its status. Readers may see
+        it from now on. The caller flushes the folder outside of the flock: several can wait for the disk at once."""
         if present is not None and status.st_mtime_ns <= present.st_mtime_ns:
             status = temporary.stamp(present.st_mtime_ns)
         temporary.rename(path)
@@ -389,8 +388,7 @@ class LocalStorage:
 
 
 def translate(error: OSError, key: str, root: str) -> SingerlakeError:
-    """The error that says what a person can do about one of the operating system's, of the object at ``key`` of the
-    lake in the folder ``root``."""
+    """What a person can do about an error of the operating system, of ``key`` of the lake in the folder ``root``."""
     kind: type[SingerlakeError] = StorageUnavailableError
     message, hint = "the file system failed", "check the disk, then run again"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -20,8 +20,7 @@ Same = Callable[[Segment, Files], bool]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sizes:
-    """``whole``: as many files are kept in the state itself. Of more, ``segment`` files are in one segment, and up to
-    ``tail``, the newest, in none."""
+    """``whole``: files that a state keeps itself; of more, ``segment`` are in each, but for a ``tail``."""
 
     whole: int = 20_000
     segment: int = 5_000
@@ -29,8 +28,7 @@ class Sizes:
 
 
 def is_whole(files: FileList, sizes: Sizes) -> bool:
-    """Whether a list is kept without segments. One that has some keeps them until half of what is kept whole is
-    left."""
+    """Whether a list has no segments. One that has some keeps them until half of ``whole`` is left."""
     return len(files) <= (sizes.whole // 2 if files.segments else sizes.whole)
 
 

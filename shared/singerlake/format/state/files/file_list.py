@@ -23,8 +23,7 @@ _offset = attrgetter("offset")
 
 
 class SegmentSource(Protocol):
-    """Where segments are read from. All raise ``CorruptObjectError`` for one that is gone or damaged, and what storage
-    raises."""
+    """Where segments are read from. Raises ``CorruptObjectError`` for a bad one, and what storage raises."""
 
     @property
     def lost(self) -> Container[str]:
@@ -36,8 +35,7 @@ class SegmentSource(Protocol):
         ...
 
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
-        """The files of each in turn, none of which is kept. ``stored``: from the segments themselves, whatever stands
-        for them elsewhere."""
+        """The files of each in turn, not kept. ``stored``: from the segments themselves, not what stands for them."""
         ...
 
     def touching(self, segment: Segment, start: int, stop: int) -> Run:
@@ -54,8 +52,7 @@ def touching(files: Run, start: int, stop: int) -> Run:
 class FileList(Sequence[DataFile]):
     """An immutable sequence of files without gaps between them. Comparable with any sequence; not hashable.
 
-    ``parts`` come first, then ``tail``, which grows. A list that has segments needs the ``source`` that reads them:
-    every method may raise what that does.
+    ``parts`` come first, then ``tail``, which grows. Segments need a ``source``, whose errors every method may raise.
     """
 
     __slots__ = ("_by_ids", "_ends", "_source", "_starts", "parts", "tail")
@@ -77,8 +74,7 @@ class FileList(Sequence[DataFile]):
 
     @property
     def lost(self) -> Container[str]:
-        """Names of segments that are not where they should be, as far as it was seen: none of them may be named
-        again."""
+        """Names of segments that were seen to be lost: none of them may be named again."""
         return () if self._source is None else self._source.lost
 
     def check(self) -> None:
@@ -92,8 +88,7 @@ class FileList(Sequence[DataFile]):
                 )
 
     def segments_with_files(self) -> Iterator[tuple[Segment | None, Run]]:
-        """The files of all parts and the tail, as of ``runs``, each with the segment that it is, which is read from
-        where it is stored."""
+        """The files of all parts and the tail, each with its segment, which is read from where it is stored."""
         segments = (part if isinstance(part, Segment) else None for part in (*self.parts, None))
         return zip(segments, self.runs(stored=True), strict=True)
 
@@ -197,8 +192,7 @@ class FileList(Sequence[DataFile]):
         return FileList(tail, parts=parts, source=self._source)
 
     def of_versions(self, versions: Container[str]) -> FileList:
-        """The files of these versions, which may leave gaps. Of segments none is read but those that have others,
-        too."""
+        """The files of these versions, which may leave gaps. Only segments that have others, too, are read."""
         parts: list[Part] = []
         for part in self.parts:
             if isinstance(part, Segment) and all(version in versions for version in part.versions):

@@ -15,8 +15,7 @@ from singerlake.format.state.files.data_file import DataFile
 
 
 class VersionTotals(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The files of one version in a segment: how many, their records and stored bytes, and the offset after the last
-    of their messages."""
+    """A version's files in a segment: how many, records, stored bytes, and the offset after the last message."""
 
     files: int = 0
     records: int = 0

@@ -12,8 +12,7 @@ from singerlake.format.state.files.segment import Segment, VersionTotals, by_ver
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """``raw_bytes`` are decompressed, ``erased`` counts messages that are holes, ``versions`` has what each version's
-    files come to."""
+    """``raw_bytes`` are decompressed, ``erased`` messages that are holes, ``versions`` sums by version."""
 
     raw_bytes: int
     erased: int

@@ -203,8 +203,7 @@ def connect(access: Access, container: str) -> Client:
 
 
 def _identity(access: Access) -> Any:
-    """What gets tokens of Microsoft Entra. A client id alone is that of a managed identity, or of a workload identity
-    where Kubernetes says so."""
+    """What gets tokens of Microsoft Entra. A client id alone is that of a managed or a workload identity."""
     from azure.identity import ClientSecretCredential, DefaultAzureCredential, ManagedIdentityCredential
 
     settings = access.settings

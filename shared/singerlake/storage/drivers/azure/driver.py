@@ -263,8 +263,7 @@ def begins(prefix: str) -> str:
 
 
 def checked_root(prefix: str) -> str:
-    """The lake's own prefix, which is taken as it stands, with a slash behind it. Raises ``SettingError`` where Azure
-    would make another name of it."""
+    """The lake's own prefix, with a slash behind it. Raises ``SettingError`` where Azure would change the name."""
     if not prefix:
         return ""
     if _NO_PREFIX.search(prefix):
@@ -376,8 +375,7 @@ def _is_copied(part: Part | Together) -> TypeGuard[Part]:
 
 
 def _in_blocks(blob: Any, count: int, stage: Callable[[int, str], None], ask: Ask) -> None:
-    """Stage so many blocks, each by its number and its name, and make an object of them. Names are of one length, as
-    Azure wants it, and of this try alone."""
+    """Stage blocks by number and name, and make an object of them. Names are of one length, and of this try alone."""
     from azure.storage.blob import BlobBlock
 
     nonce = random_id()

@@ -258,9 +258,8 @@ def translate(
     has_expired: bool = False,
     **context: object,
 ) -> SingerlakeError:
-    """This package's error for one of the SDK's, with the server's own words but without secrets. What is not the
-    SDK's is raised as it is. ``sas_from`` names what gave the SAS token; ``has_expired``: by this machine's clock it is
-    over."""
+    """This package's error for one of the SDK's, without secrets. What is not the SDK's is raised as it is.
+    ``sas_from`` names what gave the SAS token; ``has_expired``: by this machine's clock it is over."""
     from azure.core.exceptions import AzureError, HttpResponseError
 
     if not isinstance(error, AzureError):

@@ -113,8 +113,7 @@ class ConnectionString:
 
 
 def parsed(text: str, name: str) -> ConnectionString:
-    """What a connection string holds that the setting or the variable ``name`` gives. Raises ``SettingError``, which
-    shows nothing of it."""
+    """What the connection string of a setting or variable ``name`` holds. Raises ``SettingError`` without its text."""
     parts = dict[str, str]()
     for part in text.strip().rstrip(";").split(";"):
         word, equals, value = part.partition("=")

@@ -54,8 +54,7 @@ class SeenPage:
 
 
 class Bucket:
-    """One bucket. A 404 that says that the bucket is not there is an error everywhere; an object that is not there is
-    None."""
+    """One bucket. A 404 that says that it is not there is an error; an object that is not there is None."""
 
     def __init__(self, name: str, client: Client, ids: IdSource, *, kms_key_name: str | None = None) -> None:
         self.client = client
@@ -213,8 +212,7 @@ class Bucket:
         return None if seen is None else Fetched(body, size, generation, seen.created)
 
     def _check_bucket(self, error: Exception) -> None:
-        """Raise a 404 again that is about the bucket. Where its words leave that open, a listing tells: it needs no
-        more rights than the lake has."""
+        """Raise a 404 again that is about the bucket. Where its words leave that open, a listing tells."""
         from google.api_core.exceptions import NotFound
 
         if is_no_bucket(error):
@@ -228,8 +226,7 @@ class Bucket:
 
 
 def crc32c(body: bytes | memoryview) -> str | None:
-    """The checksum that storage compares with the bytes that came, as Google writes it; None where computing it would
-    take longer than sending the bytes."""
+    """The checksum of what was sent, as Google writes it; None where computing it takes longer than sending."""
     import google_crc32c
 
     if google_crc32c.implementation != "c":

@@ -40,8 +40,7 @@ _AWS_TOKEN = "urn:ietf:params:aws:token-type:aws4_request"  # noqa: S105  # name
 
 
 class Body:
-    """Bytes to send in blocks, as often as asked. urllib3 gives a body that is sent in one go the time to connect for
-    all of it, which a slow network exceeds."""
+    """Bytes to send in blocks, as often as asked: urllib3 sends a whole body within the time to connect."""
 
     def __init__(self, *pieces: bytes | memoryview) -> None:
         self._pieces = pieces
@@ -117,8 +116,7 @@ class Client:
 
 
 def parsed(reply: Any) -> dict[str, Any]:
-    """The JSON object of a reply. Raises ``SettingError`` where it is none, as from a portal that answers everything
-    with a page."""
+    """The JSON object of a reply. Raises ``SettingError`` where it is none, as from a portal with a page."""
     try:
         found = reply.json()
     except ValueError:

@@ -1,8 +1,7 @@
 """The requests of a lake in a bucket of Google Cloud Storage, for ``CloudStorage``.
 
-google-cloud-storage for credentials, sessions and batches, imported when first needed. The ETag of the port is an
-object's generation. No object gets a Content-Encoding: clients, and Google itself, would then unpack the gzip that is
-the file format.
+google-cloud-storage gives credentials, sessions and batches. The ETag of the port is an object's generation. No object
+gets a Content-Encoding: clients, and Google itself, would then unpack the gzip that is the file format.
 """
 
 from __future__ import annotations

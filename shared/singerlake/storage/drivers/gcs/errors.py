@@ -83,8 +83,7 @@ def no_bucket(error: Exception) -> Exception:
 
 
 def is_no_object(error: Exception) -> bool:
-    """Whether a 404 is about an object, in Google's words. One that is neither this nor the other, as emulators and
-    proxies word it, leaves open what is missing."""
+    """Whether a 404 is about an object, in Google's words. Other words leave open what is missing."""
     return "No such object" in said(error)[1]
 
 
@@ -116,8 +115,7 @@ GCS_ERRORS = DriverErrors(meaning, trouble, retry_after)
 
 
 def translate(error: Exception, settings: GcsSettings, **context: object) -> SingerlakeError:
-    """This package's error for one of Google's libraries, with Google's own words but without secrets. What is not
-    theirs is raised as it is."""
+    """This package's error for one of Google's libraries, without secrets. Others are raised as they are."""
     import requests
     import urllib3
     from google.api_core.exceptions import GoogleAPICallError

@@ -190,8 +190,7 @@ class _Upload:
         return f"{parts.path}?{parts.query}"
 
     def _step(self, start: int, block: bytes | memoryview) -> None:
-        """Send what storage has not yet of a block that begins at ``start``. After a try that failed, storage says
-        first how far it is."""
+        """Send the rest of a block that begins at ``start``. After a failed try, storage says first how far it is."""
         if self._is_clear:
             self._is_clear = False
             at = self._stored

@@ -24,9 +24,8 @@ _CONNECTIONS = 160
 
 
 def connect(settings: S3Settings, patience: Patience) -> Any:
-    """A client of botocore for these settings, which sends each request once: a silent retry of a conditional PUT whose
-    reply was lost would show as a refusal by one's own write. Nothing is sent yet. Raises ``AccessDeniedError`` and
-    ``SettingError``."""
+    """A client of botocore for these settings. A silent retry of a conditional PUT whose reply was lost would show as a
+    refusal by one's own write. Nothing is sent yet. Raises ``AccessDeniedError`` and ``SettingError``."""
     client = in_session(settings, lambda session: _client(session, settings), patience)
     ask_above(client, _AT_ONCE)
     return client
@@ -55,16 +54,14 @@ def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> 
 
 
 class _Broken(threading.local):
-    """The request with a body whose connection broke last, by its method and URL. The thread that sent it sends it
-    again."""
+    """The last request with a body whose connection broke, by method and URL; its own thread sends it again."""
 
     request: tuple[str, str] | None = None
 
 
 def ask_above(client: Any, size: int) -> None:
     """Have a client of S3 send bodies with their headers. It asks only before a conditional write of more than ``size``
-    bytes, and when it sends again what broke off. A server that does not want to be asked gets the request again
-    without the question."""
+    bytes, and before sending again; a server that does not want to be asked is not."""
     from botocore.utils import determine_content_length
 
     broken = _Broken()

@@ -98,8 +98,7 @@ def is_absent(error: Exception) -> bool:
 
 
 def is_no_bucket(error: Exception) -> bool:
-    """Whether a request failed in the words for an object that is not there, though it asks for none: what is not there
-    is the bucket, or any S3."""
+    """Whether an object was not found by a request that asks for none: what is missing is the bucket, or any S3."""
     from botocore.exceptions import ClientError
 
     if not isinstance(error, ClientError):
@@ -129,8 +128,7 @@ S3_ERRORS = DriverErrors(meaning, partial(errors.waits_for, judge=meaning))
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
-    """This package's error for one of botocore's, with the store's own words but without secrets. What is not
-    botocore's is raised as it is."""
+    """This package's error for one of botocore's, without secrets. Others are raised as they are."""
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 

@@ -169,9 +169,8 @@ def _copied(upload: Multipart, number: int, part: Part, sources: Sources, source
 
 
 def upload(target: Target, path: Path, size: int, ready: Callable[[], object]) -> bool:
-    """Send a file of ``size`` bytes, when ``ready`` returns. True where the answer proves that storage has just these:
-    its ETag is their MD5, as it is on most stores where no key of KMS encrypts, or its parts are proved. Raises what
-    ``ready`` and ``target.send`` raise."""
+    """Send a file of ``size`` bytes, when ``ready`` returns. True where the answer proves that storage has them: the
+    ETag is their MD5, as on most stores without KMS, or the parts are proved. Raises as both."""
     if size >= MULTIPART_THRESHOLD:
         # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
         checked = target.client.meta.config.request_checksum_calculation == "when_supported"
@@ -241,7 +240,6 @@ def _put_parts(upload: Multipart, path: Path, size: int, checksum: dict[str, str
 
 
 def part_size(size: int) -> int:
-    """Bytes of each part of a file of ``size`` bytes but the last, so that no connection has one more to send when the
-    others have ended."""
+    """Bytes of each part but the last, so that no connection has one more to send when the others have ended."""
     turns = max(1, round(size / (CONNECTIONS * PART_SIZE)))
     return max(LEAST, math.ceil(size / (CONNECTIONS * turns)), math.ceil(size / _MOST_PARTS))
