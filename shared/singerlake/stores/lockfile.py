@@ -52,8 +52,7 @@ class LockfileStore(ManifestStore):
         return not honoured
 
     def load(self) -> Loaded | None:
-        """The state in ``manifest.json``; None where there is none, or one that a store closed in favour of this
-        one."""
+        """The state in ``manifest.json``; None where there is none, or one closed in favour of this store."""
         stored = self._storage.get(self._key)
         if stored is None:
             return None

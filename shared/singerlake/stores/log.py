@@ -1,5 +1,4 @@
-"""The transaction log as objects, ``_log/<20 digits>.json``, each created once, and ``manifest.json`` as its
-snapshot."""
+"""The transaction log as objects, ``_log/<20 digits>.json``, created once, and ``manifest.json`` as its snapshot."""
 
 from __future__ import annotations
 

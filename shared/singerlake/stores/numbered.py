@@ -79,8 +79,7 @@ class TransactionLog(Protocol):
         ...
 
     def other_lakes(self) -> tuple[str, ...]:
-        """The ids of other lakes with a log of this tap's stream, as far as it can be asked cheaply; none on the
-        lake."""
+        """The ids of other lakes with a log of this tap's stream, if asking is cheap; none where it is on the lake."""
         return ()
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:

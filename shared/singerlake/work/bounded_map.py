@@ -23,8 +23,7 @@ def for_each(items: Iterable[Item | None], work: Callable[[Item], object], pool:
 
 class BoundedMap(Generic[Item]):
     """Does ``work`` for items, on ``pool`` up to ``AT_ONCE`` at a time, None: one after the other. A context: all that
-    was begun has ended when it is left. Its methods, and leaving it, raise the first error, after which none is
-    begun."""
+    was begun has ended when it is left. It raises the first error, after which none is begun."""
 
     def __init__(self, work: Callable[[Item], object], pool: Executor | None) -> None:
         self._work = work

@@ -154,8 +154,7 @@ def may_be_base64(text: str) -> bool:
 
 def told(text: str) -> str | None:
     """``text`` as the ``source`` of a row: of a URL without user, query and fragment, which may be secret. None for
-    what no row can hold, and what holds or may be bytes. What is not a location may be a URL with something in front of
-    it."""
+    what no row can hold, and what holds or may be bytes. Even what is not a location may be a URL."""
     if len(text) > LONGEST or not _is_utf8(text) or _HOLDS_BYTES.match(text) or may_be_base64(text):
         return None
     if _PATH.match(text):

@@ -17,8 +17,7 @@ from singerlake.storage.port import Entry, Storage
 
 class FileSources:
     """All places that ``allowed`` lists. ``open_storage`` opens buckets; an object of at most ``small`` bytes is one
-    request. ``web`` reads URLs. For several threads. Raises ``SettingError`` for a place that cannot be read from
-    here."""
+    request. ``web`` reads URLs. For several threads. Raises ``SettingError`` for an unreadable place."""
 
     def __init__(self, allowed: Allowed, *, open_storage: OpenStorage, small: int, web: WebFiles) -> None:
         self._allowed = allowed
@@ -89,8 +88,7 @@ class CloudObjects:
 
 
 class _Stream:
-    """Raises ``UnreadableSourceError`` for storage's errors, and at the end of an object that was replaced
-    meanwhile."""
+    """Raises ``UnreadableSourceError`` for storage's errors, and at the end of an object that was replaced."""
 
     def __init__(self, stream: BinaryIO, storage: Storage, key: str, there: Entry | None) -> None:
         self._stream = stream

@@ -28,8 +28,7 @@ _COMMIT = "#commit/"
 
 class DynamoStore(NumberedStore):
     """Manifest store of one stream. ``tap_id`` names its tap in the table, ``<lake id>/<tap>``. ``query_items``:
-    snapshots also write items of segments, which readers ask for. Every method may raise what ``DynamoTable``
-    raises."""
+    snapshots also write items of segments, which readers ask for. Methods may raise what ``DynamoTable`` raises."""
 
     def __init__(
         self,

@@ -157,8 +157,7 @@ def _names(state: Manifest) -> tuple[str, str, str, str | None]:
 
 
 def list_of_rows(connection: Connection, table_id: str) -> FileList:
-    """All listed files, read once, many of them in segments on disk. Raises as ``read_files`` and
-    ``ScratchDatabase``."""
+    """All listed files, read once, many in segments on disk. Raises as ``read_files`` and ``ScratchDatabase``."""
     sizes = sizes_of()
     local = LocalSegments(FileList(), "the files that a state lists")
     parts: list[Part] = []

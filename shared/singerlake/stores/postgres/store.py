@@ -229,8 +229,7 @@ class PostgresStore(ManifestStore):
         return tuple(sorted({table_id.removesuffix(f"/{stream}") for (table_id,) in rows} - {own}))
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
-        """Remove the transactions up to the last ``keep``; the tables are the snapshot, ``manifest.json`` comes
-        first."""
+        """Remove transactions up to the last ``keep``; the tables are the snapshot, ``manifest.json`` comes first."""
         row = self._session.read(lambda connection: connection.execute(_COUNT, (keep, self._table_id)).fetchone())
         if row is None:
             return Trimmed(floor=-1, transactions=0, keys=0)

@@ -52,7 +52,7 @@ class Queue(Protocol):
         ...
 
     def send(self, body: str, *, group: str, deduplication: str) -> None:
-        """Put a message, also if this raises, behind its ``group``; one of the same ``deduplication`` may be
+        """Put a message behind its ``group``, perhaps also if this raises. A second ``deduplication`` may be
         dropped."""
         ...
 
