@@ -53,30 +53,24 @@ class TransactionLog(Protocol):
     def append(self, number: int, body: bytes) -> bool:
         """Put a record under a number that was never used; False where something is there. Raises
         ``UnknownOutcomeError`` where no answer came and reading it back did not show which."""
-        ...
 
     def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
         """The records with numbers above ``after``, in order, up to the end of the log as it was when this began or a
         later one. Reads are consistent: a record that was acknowledged is seen. ``whole``: to the last record there
         is, also beyond a number that is missing, so that a gap shows; otherwise reading may end before it."""
-        ...
 
     def base(self) -> Manifest | None:
         """The newest snapshot; None where there is none yet."""
-        ...
 
     def snapshot(self, manifest: Manifest, fresh: Iterable[Segment] = ()) -> tuple[Segment, ...]:
         """Keep an immutable snapshot, read it back, and let ``base`` find it, which never goes back. Gives the segments
         that were written for it, and ``fresh`` ones; those taken from ``manifest.json`` may have left that by now."""
-        ...
 
     def floor(self) -> int:
         """Records up to this number may be gone, and their numbers are never used again; -1: none. Never falls."""
-        ...
 
     def raise_floor(self, number: int) -> None:
         """Raise the floor to ``number``; lower ones change nothing. Only where ``base`` is at least as new."""
-        ...
 
     def other_lakes(self) -> tuple[str, ...]:
         """The ids of other lakes with a log of this tap's stream, if asking is cheap; none where it is on the lake."""
@@ -85,7 +79,6 @@ class TransactionLog(Protocol):
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """Delete records with numbers up to ``up_to`` (which the floor covers), with what belongs to them, oldest
         first; gives how many objects, items or rows that were, or would be."""
-        ...
 
 
 class NumberedStore(ManifestStore):

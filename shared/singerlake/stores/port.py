@@ -83,21 +83,17 @@ class ManifestStore(Protocol):
 
     def load(self) -> Loaded | None:
         """The newest state; None where the stream was never born, or its state was lost."""
-        ...
 
     def create(self, manifest: Manifest) -> Loaded:
         """Put a first state where there is none, and give the one that is there afterwards, its own or another's."""
-        ...
 
     def catch_up(self, base: Loaded) -> Loaded | None:
         """The newest state, reading only what came after ``base`` where the store can; None as in ``load``. Never
         older than ``base``, unless the stream's state was lost and made anew."""
-        ...
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict | Pending:
         """Make ``transaction`` the one after ``base``. A Conflict is one with ``base``, which may be old. Raises
         ``UnknownOutcomeError`` where it cannot be told whether it took effect."""
-        ...
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """Bring ``manifest.json`` up to ``state`` where that is due: conditionally, and never back to a lower number.
@@ -106,7 +102,6 @@ class ManifestStore(Protocol):
         readers have nothing but ``manifest.json``), and at any time when it is old. Losing a race to a newer state is
         success. After its commits a store does by itself what keeps the tail short; see ``SnapshotSettings``.
         """
-        ...
 
     def other_lakes(self) -> tuple[str, ...]:
         """The ids of other lakes under which a database knows this tap's stream, as far as it can be asked cheaply.
@@ -116,7 +111,6 @@ class ManifestStore(Protocol):
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Remove transactions that a durable snapshot covers, except the last ``keep``. In this order: an immutable
         snapshot, read back; ``manifest.json`` at least as new; the floor raised; then the removal."""
-        ...
 
 
 class SettlingStore(ManifestStore, Protocol):
@@ -125,4 +119,3 @@ class SettlingStore(ManifestStore, Protocol):
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
         """Where a pending transaction came to stand: a state that holds it, or why it is void; None: not settled yet,
         ask again later. Works towards settling; does not wait."""
-        ...

@@ -17,11 +17,9 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Between one byte and ``size``; none at the end. Raises ``UnreadableSourceError``."""
-        ...
 
     def close(self) -> None:
         """Give back what it holds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,6 @@ class Opener(Protocol):
 
     def open(self, text: str, deadline: Deadline) -> OpenedFile:
         """Raises ``UnreadableSourceError``, and ``CancelledError`` as ``deadline`` does."""
-        ...
 
     def close(self) -> None:
         """Give back what is kept for the next file."""
-        ...

@@ -116,4 +116,3 @@ class TogetherStore(ManifestStore, Protocol):
 
         Raises ``UnknownOutcomeError``, ``TooManyConflictsError`` and what ``commit`` raises.
         """
-        ...

@@ -49,21 +49,17 @@ class Queue(Protocol):
     @property
     def name(self) -> str:
         """What the log calls it: its URL, which holds no secret."""
-        ...
 
     def send(self, body: str, *, group: str, deduplication: str) -> None:
         """Put a message behind its ``group``, perhaps also if this raises. A second ``deduplication`` may be
         dropped."""
-        ...
 
     def receive(self, most: int, *, wait: int) -> Sequence[Received]:
         """Up to ``most`` messages, waiting up to ``wait`` seconds for the first. Others of their groups are given out
         once these are deleted; these are given out again if they are not."""
-        ...
 
     def delete(self, messages: Sequence[Received]) -> Sequence[Received]:
         """Delete messages; gives those that could not be, which will be given out again."""
-        ...
 
 
 class CommitMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -51,15 +51,12 @@ class SegmentCopies(Protocol):
 
     def kept(self) -> list[SegmentCopy]:
         """What there is."""
-        ...
 
     def note(self, copies: Sequence[SegmentCopy]) -> None:
         """Keep what is noted of ``copies``."""
-        ...
 
     def remove(self, copies: Sequence[SegmentCopy]) -> None:
         """Remove ``copies``. What is removed in part is still found, and nobody takes it for whole."""
-        ...
 
 
 class SegmentObjects:

@@ -28,19 +28,15 @@ class SegmentSource(Protocol):
     @property
     def lost(self) -> Container[str]:
         """Names of segments that were found to be gone or damaged, and read from elsewhere."""
-        ...
 
     def load(self, segment: Segment) -> Run:
         """Its files."""
-        ...
 
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
         """The files of each in turn, not kept. ``stored``: from the segments themselves, not what stands for them."""
-        ...
 
     def touching(self, segment: Segment, start: int, stop: int) -> Run:
         """Its files as of ``touching``; the others need not be read for it."""
-        ...
 
 
 def touching(files: Run, start: int, stop: int) -> Run:
