@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode_stored, encode
@@ -36,16 +38,8 @@ def kept(
     schema: StreamSchema, *, tap: str, stream: str, created: str, run: str, lake_id: str | None = None
 ) -> KeptSchema:
     """``schema`` as it is kept."""
-    return KeptSchema(
-        schema=schema.schema,
-        key_properties=schema.key_properties,
-        bookmark_properties=schema.bookmark_properties,
-        tap=tap,
-        stream=stream,
-        created=created,
-        run=run,
-        lake_id=lake_id,
-    )
+    said = msgspec.structs.asdict(schema)
+    return KeptSchema(**said, tap=tap, stream=stream, created=created, run=run, lake_id=lake_id)
 
 
 def to_json(schema: KeptSchema) -> bytes:

@@ -21,6 +21,7 @@ class Identified(Protocol):
 
 
 T = TypeVar("T", bound=Identified)
+T_co = TypeVar("T_co", bound=Identified, covariant=True)
 
 _growing = threading.Lock()
 
@@ -74,7 +75,7 @@ class AppendOnlyList(Sequence[T], Generic[T]):
     @property
     def by_id(self) -> Mapping[str, T]:
         """The items by id, as a view."""
-        return _ById(self)
+        return ById(self)
 
     def find(self, id: str) -> T | None:
         """The item with this id; None where there is none."""
@@ -118,10 +119,23 @@ class AppendOnlyList(Sequence[T], Generic[T]):
         return AppendOnlyList, (tuple(self),)
 
 
-class _ById(Mapping[str, T]):
+class Findable(Protocol[T_co]):
+    """Things in an order, found by their ids."""
+
+    def find(self, id: str) -> T_co | None:
+        """The one with this id; None where there is none."""
+
+    def __iter__(self) -> Iterator[T_co]: ...
+
+    def __len__(self) -> int: ...
+
+
+class ById(Mapping[str, T]):
+    """A view of things by id."""
+
     __slots__ = ("_list",)
 
-    def __init__(self, items: AppendOnlyList[T]) -> None:
+    def __init__(self, items: Findable[T]) -> None:
         self._list = items
 
     def __getitem__(self, id: str) -> T:

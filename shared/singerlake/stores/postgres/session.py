@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from singerlake.clock import Backoff
+from singerlake.clock import Backoff, Clock
 from singerlake.errors import (
     SettingError,
     SingerlakeError,
@@ -21,7 +21,7 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.storage.patience import Patience, RetryReason
-from singerlake.stores.postgres.connection import Connection, Connections, driver
+from singerlake.stores.postgres.connection import Connection, Connections, PostgresSettings, connections_to, driver
 from singerlake.stores.postgres.errors import (
     LOCK_NOT_AVAILABLE,
     UNIQUE_VIOLATION,
@@ -31,7 +31,7 @@ from singerlake.stores.postgres.errors import (
     is_contended,
     translated,
 )
-from singerlake.stores.postgres.schema import check_version
+from singerlake.stores.postgres.schema import check_name, check_version
 
 if TYPE_CHECKING:
     import psycopg
@@ -239,6 +239,16 @@ class Session:
             hint="run again; nothing was deleted",
             postgres_schema=self._schema,
         )
+
+
+def session_of(settings: PostgresSettings, clock: Clock) -> Session:
+    """Transactions on the tables that ``settings`` name. Raises ``SettingError`` where the driver is missing, or the
+    schema cannot have this name."""
+    check_name(settings.schema)
+    driver()
+    url = settings.url
+    patience = Patience(settings.patience_seconds, clock, place="postgres_url", what="PostgreSQL", key=url)
+    return Session(connections_to(url), settings.schema, patience)
 
 
 def current_xid(connection: Connection) -> str:

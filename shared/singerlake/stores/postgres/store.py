@@ -33,7 +33,6 @@ from singerlake.format.state.transactions import (
     RetireFiles,
     Transaction,
 )
-from singerlake.storage.patience import Patience
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.together import CommittedTogether, Completion, RefusedShare, Share
 from singerlake.stores.commit import is_done
@@ -41,11 +40,10 @@ from singerlake.stores.numbered import Record, loaded_at_number
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, ManifestStore, Outdated, Trimmed
 from singerlake.stores.postgres.change import TransactionRow, listed_and_retired, whole_delta, write_change
-from singerlake.stores.postgres.connection import Connection, PostgresSettings, connections_to, driver
+from singerlake.stores.postgres.connection import Connection, PostgresSettings
 from singerlake.stores.postgres.newest import NewestState, checked, corrupt, folded
 from singerlake.stores.postgres.read import StreamHead, read_head, read_tail
-from singerlake.stores.postgres.schema import check_name
-from singerlake.stores.postgres.session import Session, WriteResult, current_xid
+from singerlake.stores.postgres.session import WriteResult, current_xid, session_of
 from singerlake.stores.postgres.step import Planned, Step, applied, is_kept, planned, read_decision, write_together
 from singerlake.stores.publish import Snapshots, SnapshotSettings, publish_manifest, refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
@@ -88,17 +86,12 @@ class PostgresStore(ManifestStore):
         completion: Completion | None = None,
         snapshots: SnapshotSettings | None = None,
     ) -> None:
-        check_name(settings.schema)
-        driver()
+        self._session = session_of(settings, place.clock)
         self._place = place
         self._settings = settings
         self.segments = SegmentObjects(place.storage, place.tap, place.stream)
         self._table_id = table_id
         self._lake_id = lake_id
-        patience = Patience(
-            settings.patience_seconds, place.clock, place="postgres_url", what="PostgreSQL", key=settings.url
-        )
-        self._session = Session(connections_to(settings.url), settings.schema, patience)
         self._newest = NewestState(self._session, place, table_id, self.segments)
         decisions = Decisions(place.storage, place.tap)
         self.completion = completion or Completion(decisions, self._decision, self._of_stream)

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Protocol, overload
 
 from singerlake.errors import CorruptObjectError
-from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.append_only import AppendOnlyList, ById
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.segment import Segment, is_described
 from singerlake.format.state.files.wanted_ids import IdRanges, WantedIds
@@ -106,7 +106,7 @@ class FileList(Sequence[DataFile]):
     @property
     def by_id(self) -> Mapping[str, DataFile]:
         """The files by id, as a view. Segments that certainly do not have an id are not read for it."""
-        return _ById(self) if self.parts else self.tail.by_id
+        return ById(self) if self.parts else self.tail.by_id
 
     @property
     def gap(self) -> int | None:
@@ -329,28 +329,6 @@ class FileList(Sequence[DataFile]):
         grown.parts, grown.tail, grown._source = self.parts, tail, self._source
         grown._starts, grown._ends, grown._by_ids = self._starts, self._ends, self._by_ids
         return grown
-
-
-class _ById(Mapping[str, DataFile]):
-    __slots__ = ("_files",)
-
-    def __init__(self, files: FileList) -> None:
-        self._files = files
-
-    def __getitem__(self, id: str) -> DataFile:
-        file = self._files.find(id)
-        if file is None:
-            raise KeyError(id)
-        return file
-
-    def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and self._files.find(id) is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return (file.id for file in self._files)
-
-    def __len__(self) -> int:
-        return len(self._files)
 
 
 def _count(part: Part) -> int:
