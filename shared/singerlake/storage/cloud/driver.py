@@ -107,3 +107,13 @@ class Driver(Protocol):
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:
         """Make an object of given bytes and parts of others, whole or not at all, copied by the cloud where it can.
         Raises ``MissingFileError`` where a part is not there."""
+
+
+def unless_absent(is_absent: Callable[[Exception], bool], request: Callable[[], Result]) -> Result | None:
+    """What ``request`` gives; None where it fails since there is no such object, as ``is_absent`` says."""
+    try:
+        return request()
+    except Exception as error:
+        if is_absent(error):
+            return None
+        raise

@@ -30,7 +30,7 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.interpreter.threads import threads_ahead
 from singerlake.storage.cloud.compose import NotCopiedError, Sources, Together, compose
-from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page
+from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page, unless_absent
 from singerlake.storage.drivers.azure.access import Client, connect, find_access
 from singerlake.storage.drivers.azure.errors import AZURE_ERRORS, code_of, is_absent, is_past_end, meaning, translate
 from singerlake.storage.drivers.azure.settings import AzureSettings
@@ -112,13 +112,8 @@ class AzureDriver:
         return Fetched(b"", entry.size, entry.etag, entry.last_modified) if entry is not None else None
 
     def head(self, key: str) -> Entry | None:
-        try:
-            found = self._blob(key).get_blob_properties()
-        except Exception as error:
-            if is_absent(error):
-                return None
-            raise
-        return None if _is_directory(found) else _entry(key, found)
+        found = unless_absent(is_absent, self._blob(key).get_blob_properties)
+        return None if found is None or _is_directory(found) else _entry(key, found)
 
     def put(self, key: str, body: bytes, *, if_absent: bool, if_match: str | None) -> str:
         conditions: dict[str, Any] = {"overwrite": not if_absent, **_matching(if_match)}
@@ -126,11 +121,7 @@ class AzureDriver:
         return _bare(reply["etag"])
 
     def delete(self, key: str, *, if_match: str | None) -> None:
-        try:
-            self._blob(key).delete_blob(**_matching(if_match))
-        except Exception as error:
-            if not is_absent(error):
-                raise
+        unless_absent(is_absent, lambda: self._blob(key).delete_blob(**_matching(if_match)))
 
     def delete_many(self, keys: Sequence[str]) -> Sequence[str]:
         if not keys:
@@ -186,14 +177,8 @@ class AzureDriver:
         return self._client.container.get_blob_client(self._prefix + name_of(key))
 
     def _fetched(self, key: str, **part: int) -> Fetched | None:
-        try:
-            reply = self._blob(key).download_blob(**part)
-        except Exception as error:
-            if is_absent(error):
-                return None
-            raise
-        found = reply.properties
-        if _is_directory(found):
+        reply = unless_absent(is_absent, lambda: self._blob(key).download_blob(**part))
+        if reply is None or _is_directory(found := reply.properties):
             return None
         size = int(str(found.content_range).rpartition("/")[2])
         return Fetched(reply.readall(), size, _bare(found.etag), found.last_modified)

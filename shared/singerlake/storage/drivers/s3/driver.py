@@ -18,7 +18,7 @@ from singerlake.aws.settings import S3Settings, endpoint_of
 from singerlake.clock import Clock
 from singerlake.errors import NoSuchBucketError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.cloud.compose import Sources
-from singerlake.storage.cloud.driver import Ask, Fetched, Page
+from singerlake.storage.cloud.driver import Ask, Fetched, Page, unless_absent
 from singerlake.storage.drivers.s3.client import connect
 from singerlake.storage.drivers.s3.errors import S3_ERRORS, is_absent, is_past_end, meaning, not_s3, translate
 from singerlake.storage.drivers.s3.upload import Target, compose_object, upload
@@ -83,12 +83,7 @@ class S3Driver:
         return translate(error, self._settings, **context)
 
     def get(self, key: str) -> Fetched | None:
-        try:
-            return self._fetched(key)
-        except Exception as error:
-            if is_absent(error):
-                return None
-            raise
+        return unless_absent(is_absent, lambda: self._fetched(key))
 
     def get_range(self, key: str, start: int, length: int) -> Fetched | None:
         try:
@@ -125,11 +120,7 @@ class S3Driver:
     def delete(self, key: str, *, if_match: str | None) -> None:
         # A DELETE teaches nothing of the form of ETags, since stores ignore its condition.
         condition = {} if if_match is None else {"IfMatch": (self._learned.etag_form or _QUOTED).format(if_match)}
-        try:
-            self._client.delete_object(**self._object(key), **condition)
-        except Exception as error:
-            if not is_absent(error):
-                raise
+        unless_absent(is_absent, lambda: self._client.delete_object(**self._object(key), **condition))
 
     def delete_many(self, keys: Sequence[str]) -> Sequence[str]:
         full = {self._prefix + key: key for key in keys}
