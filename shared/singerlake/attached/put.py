@@ -80,11 +80,11 @@ class PutFile:
 
 def find_files(given: Sequence[str], *, recursive: bool, lake: str | None) -> list[FoundFile]:
     """The files that ``given`` names, in that order. A file is called by its own name; those in a folder, which
-    ``recursive`` allows, by their path below it, in the byte order of names, and links are followed. ``lake`` is the
-    folder of the lake that they are for, where it is one: neither it nor a folder in it must be among them.
+    ``recursive`` allows, by their path below it, in the byte order of names. Links are followed. ``lake`` is the folder
+    of the lake, if it is one: neither it nor a folder in it must be among them.
 
-    Raises ``SettingError`` for what is not there, is not a regular file, has a name that is not UTF-8 or the name of
-    another one; ``AccessDeniedError`` for a folder that cannot be read.
+    Raises ``SettingError`` for what is not there, not a regular file, or not named in UTF-8 or uniquely;
+    ``AccessDeniedError`` for a folder that cannot be read.
     """
     home = os.path.realpath(lake) if lake is not None and os.path.isdir(lake) else None
     found: list[FoundFile] = []
@@ -197,11 +197,9 @@ class Putter:
     ids: IdSource
 
     def put(self, file: FoundFile, state: Callable[[], Manifest]) -> PutFile:
-        """See to it that the lake has the file's bytes. ``state`` is what the stream's writer knows by now.
-
-        Raises ``ChangedFileError`` where the file changed while it was read, ``AccessDeniedError``, ``SettingError``
-        and ``StorageUnavailableError`` where it cannot be read, and what storage and spool raise.
-        """
+        """See to it that the lake has the file's bytes. ``state`` is what the stream's writer knows by now. Raises
+        ``ChangedFileError`` where the file changed meanwhile, ``AccessDeniedError``, ``SettingError``,
+        ``StorageUnavailableError`` where it cannot be read, and what storage and spool raise."""
         now = self.keeper.clock.now()
         fetched, modified = self._read(file)
         try:

@@ -84,11 +84,8 @@ def _first(storage: Storage, prefix: str, rows: Iterable[Attached], tried: set[s
 
 
 def open_checked(storage: Storage, key: str, sha256: str, size: int) -> BinaryIO:
-    """A stream of the object at ``key``, which is read to its end to be checked: the last bytes are given only if there
-    are ``size`` bytes with this SHA-256. It cannot seek. A thread holds about 1 MiB of it.
-
-    Raises ``MissingFileError`` and what storage raises; while it is read, ``BrokenFileError``.
-    """
+    """A stream of the object at ``key``, which cannot seek: the last bytes are given only if there are ``size`` bytes
+    with this SHA-256. Raises ``MissingFileError`` and what storage raises; while it is read, ``BrokenFileError``."""
     return buffered(_Checked(storage.open(key), key, sha256, size))
 
 

@@ -1,9 +1,7 @@
 """What botocore's errors mean that are not answers of one service, and the codes that all services have in common.
-
-Codes decide, statuses only where a reply carries no code: one status stands for too many things. See
+Codes decide, statuses only where there is no code. See
 https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and
-https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html.
-"""
+https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html."""
 
 from __future__ import annotations
 

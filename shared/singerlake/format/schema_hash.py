@@ -38,12 +38,12 @@ def _inner(values: Iterable[Any]) -> list[Any]:
 
 
 def canonical_schema(schema: Any) -> bytes:
-    """The one text that all spellings of a schema share: keys sorted, no white space, UTF-8, and the arrays
-    ``type`` and ``required`` sorted, since JSON Schema defines both as sets.
+    """The one text that all spellings of a schema share: keys sorted, no white space, UTF-8, and the arrays ``type``
+    and ``required`` sorted, since JSON Schema defines both as sets.
 
-    The two are sorted only where they are those keywords: under ``properties``, ``$defs`` and the like, the same
-    words are property names; under ``const``, ``default``, ``enum`` and ``examples`` they are data. NaN and the
-    infinities count as null, which is what the manifest keeps of them.
+    These are sorted only as keywords: under ``properties``, ``$defs`` and the like the words are names of properties,
+    under ``const``, ``default``, ``enum`` and ``examples`` data. NaN and the infinities count as null, as in the
+    manifest.
     """
     sorted_sets = _canonical(schema)
     try:

@@ -55,9 +55,8 @@ _spares = False
 
 
 def spare_what_lasts() -> None:
-    """In a process of one's own: what there is by now stays to its end, and is not looked through any more, nor is what
-    there is at the end, where Python would look through all of it once more. Call it while the collector is paused.
-    Otherwise the collector first looks through all that was made meanwhile."""
+    """In a process of one's own: what there is by now, and at the end, is never looked through. Call it while the
+    collector is paused, which otherwise first looks through all that was made meanwhile."""
     global _spares
     _spares = True
     gc.freeze()

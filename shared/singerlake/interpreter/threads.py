@@ -68,9 +68,8 @@ class LateThread:
 
 
 class LateThreads:
-    """Begins each piece of work on a thread of its own, between half of ``seconds`` and ``seconds`` after it was asked
-    for, unless it was called off before. One thread waits for all of them, since to start one takes longer than most
-    of what is called off. All threads are daemons, called ``name``."""
+    """Begins each piece of work on a daemon thread called ``name``, between half of ``seconds`` and ``seconds`` later,
+    unless it was called off. One thread waits for all: to start one takes longer than most of what is called off."""
 
     def __init__(self, seconds: float, name: str) -> None:
         self._half = seconds / 2

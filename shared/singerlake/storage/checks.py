@@ -11,9 +11,8 @@ from singerlake.errors import SettingError
 
 
 def check_settings(settings: Any, name_of: Callable[[str], str]) -> None:
-    """Refuse texts that are empty, have white space around them or control characters in them, and a patience below 0:
-    a line break in a credential would reach an HTTP header, and from there an error message. ``name_of`` gives the name
-    of a field's setting. Raises ``SettingError``, which does not show the value."""
+    """Refuse texts that are empty, have white space around them or control characters, which would reach an HTTP
+    header, and a patience below 0. ``name_of`` gives a field's setting. Raises ``SettingError`` without the value."""
     for each in fields(settings):
         value = getattr(settings, each.name)
         if isinstance(value, str) and (not value or value != value.strip() or not value.isprintable()):

@@ -71,9 +71,8 @@ def replace_as_found(
 def replace_what_was_seen(
     storage: Storage, key: str, change: Callable[[Stored | None], bytes | None], seen: Stored | None
 ) -> bool:
-    """As ``replace_if_unchanged``, for an object that is likely still as it was ``seen``, or still not there (None).
-    ``change`` gets that first. The object is read only where somebody else came first, or where ``change`` leaves what
-    was seen. True, False and errors are those of ``replace_if_unchanged``."""
+    """As ``replace_if_unchanged``, for an object that is likely still as it was ``seen``, or still not there (None),
+    which ``change`` gets first. It is read only where somebody else came first, or ``change`` leaves what was seen."""
     body = change(seen)
     if body is not None and (seen is None or body != seen.body):
         etag = seen.etag if seen else None

@@ -52,10 +52,8 @@ class DriverErrors:
 
 @dataclass(frozen=True)
 class Write(Generic[Result]):
-    """One write: ``send`` makes one request. ``look`` reads back and gives the result where the write's effect is
-    seen, ``refused`` where it can no longer happen because its condition has ceased to hold, None where it still may.
-    ``changes`` is False for a request that only reads.
-    """
+    """One write: ``send`` makes one request. ``look`` reads back and gives the result where the effect is seen,
+    ``refused`` where it can no longer happen, None where it still may. Not ``changes``: it only reads."""
 
     send: Callable[[], Result]
     look: Callable[[], Result | None]

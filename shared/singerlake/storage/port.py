@@ -58,9 +58,8 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a probe proved of this storage. ``conditional_put``: it honours both if_absent and if_match, with one winner
-    under a race; False where a write succeeded against its condition. ``conditional_delete``: a DELETE with a wrong
-    ETag leaves the object alone. ``takes_conditions`` is False where it answers 501 to them."""
+    """What a probe proved. ``conditional_put``: both if_absent and if_match are honoured, with one winner under a race;
+    ``conditional_delete``: a DELETE with a wrong ETag leaves the object. ``takes_conditions``: no answer 501."""
 
     conditional_put: bool
     conditional_delete: bool
@@ -100,9 +99,8 @@ class Storage(Protocol):
         """Whether objects come from this machine, as far as can be told: a folder may be another machine's."""
 
     def capabilities(self) -> Capabilities:
-        """Proved by a probe, for each endpoint and bucket in a process, and proved again after a while. Writes and
-        removes a few objects under ``_singerlake_probe/``, so that only writers may ask. Raises
-        ``ConditionsUnprovenError`` where the answers prove nothing."""
+        """Proved by a probe, for each endpoint and bucket in a process, again after a while. It writes and removes
+        objects below ``_singerlake_probe/``: only writers may ask. Raises ``ConditionsUnprovenError``."""
 
     def get(self, key: str) -> Stored | None:
         """The object, or None where there is none."""
@@ -111,9 +109,9 @@ class Storage(Protocol):
         """The object's entry, or None where there is none."""
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
-        """Write one object in one request, atomically and durably. ``if_absent`` and ``if_match`` exclude each other;
-        ``if_match`` on an absent key is Refused. The body of a conditional write must be like no other (carry a nonce)
-        wherever it matters whose it was: after a lost reply, only reading it back tells."""
+        """Write one object in one request, atomically and durably. ``if_absent`` and ``if_match``, Refused on an absent
+        key, exclude each other. A conditional body must be like no other where, after a lost reply, it matters
+        whose."""
 
     def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
         """Copy a closed local file to a key that nobody else writes, whole or not at all, and check that storage has

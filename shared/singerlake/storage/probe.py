@@ -100,9 +100,8 @@ def prove(
     together: Together = at_once,
     racers: int = RACERS,
 ) -> Capabilities:
-    """What the storage honours. Asks again for up to ``max_wait`` seconds, as the setting ``setting`` says, where the
-    answers prove nothing. ``server`` as in ``probe``. Raises ``ConditionsUnprovenError`` after that,
-    ``StorageUnavailableError`` where no write was answered, and what storage raises."""
+    """What the storage honours. Asks again for up to ``max_wait`` seconds, by ``setting``. ``server`` as in ``probe``.
+    Raises ``ConditionsUnprovenError``, ``StorageUnavailableError`` where no write was answered, and as storage."""
     began, tries, waits = clock.monotonic(), 0, backoff(clock)
     while True:
         answers = _Answers()
@@ -133,12 +132,11 @@ def probe(
 ) -> Capabilities | None:
     """One round of questions, with a few small objects under ``_singerlake_probe/``; None where the answers prove
     nothing. ``server`` names what answers, among all that may serve the same objects. ``answers`` notes what storage
-    answered. Raises what storage raises.
+    answered.
 
-    The objects are removed where the credentials may delete. Where they may not, a later probe takes over what an
-    earlier one left, so that probes do not pile up. Then no object can be created in a race, so the earlier one must
-    have noted that its race had one winner, at the same server and at most a day ago. Two probes might take over the
-    same objects, so only good news counts of them.
+    The objects are removed where the credentials may delete. Else a later probe takes them over, so that probes do not
+    pile up. No object can be created in a race then, so the earlier one must have noted that its race had one winner,
+    at the same server and at most a day ago. Two probes might take over the same objects, so only good news counts.
     """
     answers = answers or _Answers()
     began, nonce = clock.monotonic(), ids().encode()

@@ -79,9 +79,8 @@ class ObjectLog(TransactionLog):
             yield from _present(numbers, executor.map(lambda number: self._storage.get(self._key(number)), numbers))
 
     def base(self) -> Manifest | None:
-        """``manifest.json``; where it is gone, was put back to an older state or still is that of a store which was
-        closed in favour of this one, the snapshot that the floor names. A state that was closed is this store's last
-        one: the floor may be its successor's by now, which lies in the same place."""
+        """``manifest.json``; where it is gone, older or of a store closed in favour of this one, the snapshot that the
+        floor names. A state that was closed is this store's last one: the floor may be its successor's by now."""
         manifest = self._read(self._manifest_key)
         if manifest is not None and manifest.closed == self._kind:
             manifest = None
@@ -206,9 +205,8 @@ def is_newest(storage: Storage, manifest: Manifest) -> bool:
     """Whether no transaction of the log came after ``manifest``, a ``manifest.json`` read before: one listing instead
     of a load. False where only a load can tell.
 
-    Where transactions above it were trimmed, the floor names a snapshot above it, and that was there before any of them
-    was removed, and is for as long as the floor names it. Storage must list keys in their order, as S3 does: a
-    transaction that is gone when its place comes up has its snapshot behind that place.
+    Where transactions above it were trimmed, the floor names a snapshot above it, which is there before any is removed.
+    Storage must list keys in their order, as S3 does: a transaction that is gone has its snapshot behind its place.
     """
     log = layout.log_prefix(manifest.tap, manifest.stream)
     number = manifest.transaction.number

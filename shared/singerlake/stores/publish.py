@@ -61,13 +61,10 @@ _CHANCES = 10
 def publish_manifest(
     segments: SegmentObjects, manifest: Manifest, *, fresh: Iterable[Segment] = (), anew: bool = False
 ) -> None:
-    """Make ``manifest.json`` hold ``manifest`` or a newer state of the same store. The state of another store that was
-    closed in favour of this one gives way to its successor. ``segments`` are the store's; ``fresh`` are those written
-    just now; with ``anew`` the state names none of those that are there already.
-
-    Raises ``ForeignManifestError`` where another tap's, stream's or store's manifest is there, ``CorruptObjectError``,
-    ``UnsupportedFormatError``, ``TooManyConflictsError``.
-    """
+    """Make ``manifest.json`` hold ``manifest`` or a newer state of the same store, also in the place of a store that
+    was closed in favour of this one. ``segments`` are the store's; ``fresh`` are those written just now; with ``anew``
+    the state names none that are there. Raises ``ForeignManifestError`` for another tap's, stream's or store's
+    manifest, ``CorruptObjectError``, ``UnsupportedFormatError``, ``TooManyConflictsError``."""
     storage, key = segments.storage, layout.manifest_key(segments.tap, segments.stream)
     large = len(manifest.files) + len(manifest.retired) >= _LARGE
 

@@ -1,8 +1,7 @@
 """One writer of one stream: birth or rebuild before anything is uploaded, then files, each published whole.
 
-The schema of a stream that has no version comes as a whole new state, which every reader and writer of the format
-understands: with the stream's birth, or as a ``rebase`` of the same lineage. A rebase takes the place of the state that
-it was made from and of no other, so it is made anew where another writer came first.
+The schema of a stream without a version comes as a whole new state, which every reader and writer understands: with the
+birth, or as a ``rebase`` of the same lineage, which is made anew where another writer came first.
 """
 
 from __future__ import annotations

@@ -52,9 +52,8 @@ class BoundedMap(Generic[Item]):
         self._begun.append(self._pool.submit(self._work, item))
 
     def all(self, items: Iterable[Item | None]) -> list[Item]:
-        """Begin the work for each item and wait for all; the items that were begun here and before, in their order.
-        None in the place of an item means that there is none yet: the next one is asked for as long as work is under
-        way, and then no more. Raises what ``items`` raises."""
+        """Begin the work for each item and wait for all; gives all items that were begun, in their order. None for an
+        item: there is none yet, and the next one is asked for while work is under way. Raises what ``items`` raises."""
         try:
             for item in items:
                 if item is not None:

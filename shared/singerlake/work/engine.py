@@ -66,11 +66,8 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """The engine that is always there: threads of this process, each with one file at a time.
-
-    Small files that come without waiting, as from a local disk's cache, are read by one of them: more would hand the
-    interpreter's lock to and fro, and take longer.
-    """
+    """The engine that is always there: threads of this process, each with one file at a time. Small files that come
+    without waiting are read by one of them: more would hand the interpreter's lock to and fro."""
 
     storage: Storage
     threads: int = THREADS

@@ -95,9 +95,9 @@ def said_of(listed: msgspec.Struct) -> bytes:
 
 @contextmanager
 def open_file(path: Path, command: str, lake: str, take: Take) -> Iterator[JournalFile]:
-    """The journal at ``path`` that ``command`` keeps of the lake with the URL ``lake``, made where there is none, held
-    as long as the block runs; ``take`` is given its lines first. Raises ``SettingError`` where it is another command's
-    or lake's, no journal, in use, or cannot be read and written."""
+    """The journal at ``path`` that ``command`` keeps of the lake with the URL ``lake``, made if need be, held for a
+    block; ``take`` gets its lines first. Raises ``SettingError`` for another's, no journal, one in use or
+    unreadable."""
     if not open_file_lock.AVAILABLE:
         raise SettingError(
             "a journal needs file locks (flock), which this system does not have",

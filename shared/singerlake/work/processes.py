@@ -22,9 +22,8 @@ _opened: Storage | None = None
 
 
 class Processes:
-    """The engine of several processes, at most ``most`` and as many as there are processors. They are started when
-    there is the first work, and kept until ``close``. ``reopen`` makes the lake's storage again in each of them; it is
-    pickled, and goes through pipes of this user's alone."""
+    """The engine of at most ``most`` processes, started with the first work and kept until ``close``. ``reopen`` makes
+    the lake's storage again in each; it is pickled, and goes through pipes of this user's alone."""
 
     def __init__(self, reopen: Callable[[], Storage], most: int) -> None:
         self._reopen = reopen

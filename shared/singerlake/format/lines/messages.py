@@ -121,11 +121,10 @@ def _records_decoder(stream: str, times: bool) -> msgspec.json.Decoder[Any] | No
 
 
 def one_a_line(values: int, block: bytes) -> bool:
-    """Whether the ``values`` objects that msgspec read from a block of whole lines stand one on each line. msgspec also
-    takes several on one line, one on several lines, and an empty line. False where white space stands around them.
+    """Whether the ``values`` objects that msgspec read from a block of whole lines stand one on each line, without
+    white space around them. msgspec also takes several on one line, one on several lines, and an empty line.
 
-    No JSON value holds a closing brace, a newline and an opening one in turn, so where every newline stands between
-    two such braces it also stands between two values.
+    No JSON value holds ``}``, a newline and ``{`` in turn: a newline between two such braces stands between two values.
     """
     if values != look(block)[0] or not (block.startswith(b"{") and block.endswith(b"}\n")):
         return False

@@ -25,9 +25,8 @@ except ImportError:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Records of lines in a row that have one stream and one version. ``records`` are ``count`` of them, a newline
-    behind each; ``end`` is where the first line begins that is not among them. ``version`` and ``time_extracted``, the
-    last that one of them has, are None where there is none."""
+    """``count`` records of lines in a row with one stream and version, a newline behind each; ``end`` is where the next
+    line begins. ``version`` and ``time_extracted``, the last of these, are None where there is none."""
 
     records: bytes | bytearray
     count: int

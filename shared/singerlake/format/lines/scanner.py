@@ -1,7 +1,6 @@
 """Blocks of lines taken apart by stream, compiled; without a C compiler there is none, and msgspec decodes each line.
 
-The compiled scanner is stricter than the decoder, never laxer: a line that it is not sure of it leaves. It works
-without the interpreter's lock, so that other threads compress meanwhile.
+It is stricter than the decoder: it leaves a line that it is not sure of. Other threads run meanwhile.
 """
 
 from __future__ import annotations

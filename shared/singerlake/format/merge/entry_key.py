@@ -90,9 +90,8 @@ def moment(time: int) -> datetime:
 
 
 def counts(time: int, modified: datetime, stale: int) -> bool:
-    """Whether an entry named for ``time`` was written by a clock that was right enough: less than ``stale``
-    milliseconds from storage's. Everybody must judge alike, and of one object some storages tell milliseconds in a
-    listing and only seconds to a HEAD, so the parts of a second are left out."""
+    """Whether an entry named for ``time`` was written by a clock less than ``stale`` milliseconds from storage's.
+    Everybody must judge alike, and a HEAD may tell only seconds, so the parts of a second are left out."""
     return abs(time - milliseconds(modified.replace(microsecond=0))) < stale
 
 

@@ -1,8 +1,7 @@
 """A sequence that grows at its end in constant time, while every earlier version of it stays as it was.
 
-A manifest of a million files must not be copied for each file that is added. Versions that grew from one another share
-one list and one index by id, and each sees its own length of them; growing from a version that was grown from before
-copies (as a persistent vector would, without its cost at every read).
+Versions that grew from one another share one list and one index by id, and each sees its own length of them; growing
+from a version that was grown from before copies.
 """
 
 from __future__ import annotations

@@ -99,12 +99,11 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one stream. ``lake_id`` is the lake's that it was written in, None where that was not known.
-    ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and ``retired`` may be given as any
-    sequence; they are kept as ``FileList`` and ``AppendOnlyList``. ``features`` and ``segments`` are set in what is
-    stored alone: ``files`` are those behind the segments then, and ``features`` are what ``features_of`` says of the
-    state. ``settled`` is the name of the last commit of an atomic run that brought messages. ``prepared`` is what the
-    last transaction prepared: the state is *undecided* while it is set, and is never stored then."""
+    """The state of one stream. ``lake_id`` is the lake's that it was written in, None: not known. ``lineage`` is None
+    only in a state that a reader rebuilt in memory. ``files`` and ``retired`` may be given as any sequence.
+    ``features`` and ``segments`` are set in what is stored alone, where ``files`` are those behind the segments.
+    ``settled`` is the last commit of an atomic run that brought messages. ``prepared`` is what the last transaction
+    prepared: the state is *undecided* while it is set, and is never stored then."""
 
     format: int
     features: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET

@@ -131,9 +131,8 @@ def select(
 def slices(
     manifest: Manifest, *, offset: int = 0, end: int | None = None, versions: Iterable[str] | None = None
 ) -> Iterator[Slice]:
-    """The listed messages at or after ``offset`` and in files that begin before ``end``, in offset order;
-    ``versions`` (labels, hashes or segments) keeps the named ones only. Raises ``UnknownNameError``, and
-    ``CorruptObjectError`` as ``check_offsets``, before the first is given."""
+    """The listed messages from ``offset`` on in files that begin before ``end``, in offset order; of ``versions``
+    (labels, hashes or segments) alone. Raises ``UnknownNameError``, and as ``check_offsets``, before the first."""
     wanted = None if versions is None else {resolve_version(manifest, text) for text in versions}
     stop = manifest.next_offset if end is None else min(end, manifest.next_offset)
     first = max(offset, manifest.floor)
@@ -144,9 +143,8 @@ def slices(
 
 
 def check_offsets(manifest: Manifest, listed: FileList, first: int, stop: int) -> None:
-    """Raise ``CorruptObjectError`` unless ``listed``, the files with messages of offsets [``first``, ``stop``), hold
-    each of these once. A reader goes by the manifest alone, and one that was changed by hand would have it read too
-    little or twice. That the files of a segment do so is seen when it is read."""
+    """Raise ``CorruptObjectError`` unless ``listed``, the files with offsets [``first``, ``stop``), hold each once: of
+    a manifest changed by hand a reader would read too little or twice. Segments are checked when they are read."""
     end = manifest.files.end
     if end is not None and end != manifest.next_offset:
         raise _contradiction(manifest, f"its files end at offset {end}, the next one is {manifest.next_offset}")

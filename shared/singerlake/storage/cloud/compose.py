@@ -68,8 +68,7 @@ def compose(
     sent: int = SENT,
 ) -> None:
     """Make an object of ``pieces``: with ``put`` where they are one short part, else with ``in_parts``, which gets
-    threads to fetch with. Where it raises ``NotCopiedError``, it gets parts again of which none is to be copied.
-    ``least``, ``longest`` and ``sent`` are those of ``arranged``."""
+    threads to fetch with, and after ``NotCopiedError`` parts to send. The last three are those of ``arranged``."""
     for copy in (True, False):
         parts = list(arranged(pieces, least=least, longest=longest, sent=sent, copy=copy))
         with threads_ahead(_FETCHES, "singerlake-parts") as pool:

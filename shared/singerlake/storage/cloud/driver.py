@@ -47,8 +47,7 @@ class Ask(Protocol):
 class Driver(Protocol):
     """One bucket or container of a cloud, safe to share between threads; nothing is sent before the first call.
 
-    Every method sends its request once and raises the errors of the cloud's library as they are, but for those that are
-    given an ``Ask``. Where the bucket itself is not there, nothing is absent: that is an error.
+    Methods without an ``Ask`` send one request and raise the library's errors. Without a bucket, nothing is absent.
     """
 
     @property

@@ -1,10 +1,7 @@
 """The storage port over the single requests of a cloud's driver: waiting, lost replies, conditions, checks of sizes,
-listings in the byte order of keys.
-
-A cloud may order the names of one folder otherwise than the port does, as Azure does with a hierarchical namespace,
-or know keys by other names. What is short enough to be held is sorted whole; what is longer is listed folder by
-folder. Python's order of texts, by code point, is that of their UTF-8.
-"""
+listings in the byte order of keys. A cloud may have another order, as Azure with a hierarchical namespace: what is
+short enough to be held is sorted whole, what is longer is listed folder by folder. Python's order of texts is that of
+their UTF-8."""
 
 from __future__ import annotations
 
@@ -42,10 +39,8 @@ RANGE_BYTES = 8 << 20
 
 class CloudStorage:
     """A ``Storage`` in a bucket of a cloud, safe to share between threads; nothing is sent before the first call.
-
-    ``patience`` is that with a server that does not answer or is busy. ``probe_max_wait`` is how many seconds a probe
-    asks again whose answers prove nothing, and ``probe_setting`` the setting that says how many.
-    """
+    ``patience`` is that with the server. ``probe_max_wait`` is how many seconds, by the setting ``probe_setting``, a
+    probe asks again whose answers prove nothing."""
 
     def __init__(
         self,

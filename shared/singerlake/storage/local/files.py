@@ -53,9 +53,8 @@ def exclusive(path: str) -> Iterator[None]:
 
 
 class Temporary:
-    """A file at ``path``, under a random name that no object has, until it gets an object's. As a context it is removed
-    at the end, unless it got one. It is new and empty, and ``descriptor`` writes to it until ``close``; or ``made`` is
-    False, and it is yet to be made by other means. Raises ``OSError``."""
+    """A file at ``path``, under a random name, until it gets an object's; as a context it is removed at the end, else.
+    ``descriptor`` writes to it until ``close``; not ``made``, it is made by other means. Raises ``OSError``."""
 
     def __init__(self, path: str, *, made: bool = True) -> None:
         self.path = path
@@ -89,10 +88,9 @@ class Temporary:
     def stamp(self, taken: int = -1) -> os.stat_result:
         """Set a modification time that makes the ETag new, and return the file's status.
 
-        An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
-        milliseconds, so the three may all be equal for different writes. The time therefore gets digits of its own
-        below the millisecond, from its name, which is random. It is pushed past that of the file it replaces,
-        ``taken``, for any resolution of the file system.
+        Inode numbers and sizes repeat, and kernels step file times by milliseconds. So the time gets digits of its own
+        below the millisecond, from the random name, and is pushed past ``taken``, that of the file it replaces, for any
+        resolution.
         """
         file = self.descriptor if self.descriptor >= 0 else self.path
         status = os.stat(file)

@@ -1,7 +1,6 @@
 """The commit of an atomic run: all of its streams at once, or none. Section 11.6 of ``shared/docs/format``.
 
-In the store ``log`` every stream is prepared, then comes one decision, then every stream is settled. A database takes
-all streams in one transaction, then the lake shows it.
+In the store ``log`` every stream is prepared, one decision made, every stream settled. A database is one transaction.
 """
 
 from __future__ import annotations

@@ -123,9 +123,9 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The commit of one atomic run. ``name`` is what ``as_of`` and ``from_commit`` take, ``at`` when it was decided
-    (RFC 3339 in UTC), ``run`` the run's id where it is known, ``writer`` who decided, ``streams`` what the run brought
-    to each stream by name. Not ``committed``: nothing of the run is in the lake."""
+    """The commit of one atomic run. ``name`` is what ``as_of`` and ``from_commit`` take, ``at`` its time (RFC 3339,
+    UTC), ``run`` the run's id if known, ``writer`` who decided, ``streams`` what came to each; nothing if not
+    ``committed``."""
 
     name: str
     at: str

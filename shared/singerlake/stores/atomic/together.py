@@ -110,9 +110,8 @@ class TogetherStore(ManifestStore, Protocol):
     def commit_together(
         self, name: str, shares: Sequence[Share], decide: Callable[[Mapping[str, Brought]], Decision]
     ) -> CommittedTogether | Outdated | RefusedShare:
-        """Commit all shares and the decision about the commit ``name``, or nothing. Their stores are of this kind and
-        database. ``decide`` gives the decision from what the run brings to each stream. A run before is completed
-        first.
+        """Commit all shares, stores of this kind and database, and the decision about the commit ``name``, or nothing.
+        ``decide`` gives the decision from what the run brings to each stream. A run before is completed first.
 
         Raises ``UnknownOutcomeError``, ``TooManyConflictsError`` and what ``commit`` raises.
         """

@@ -1,11 +1,9 @@
 """One DynamoDB table: consistent reads, writes under conditions, deletions, each sent until its outcome is known.
 
-botocore is imported when the first request is made, not before. Its own retries are off, since a silent retry hides
-whose write it was; a table that throttles, and an endpoint that does not answer, are waited for as storage is.
-
-What an answer means is told by its code: those of
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html and of the cancellation reasons
-at https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html.
+botocore is imported with the first request. Its own retries are off, since a silent retry hides whose write it was; a
+table that throttles, and an endpoint that does not answer, are waited for as storage is. Codes tell what an answer
+means: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html and
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html.
 """
 
 from __future__ import annotations

@@ -32,9 +32,8 @@ from singerlake.stores.segments.objects import SegmentCopy, SegmentObjects, at_h
 logger = logging.getLogger(__name__)
 
 SIZES = Sizes(whole=500, segment=1_000, tail=500)
-"""A state without segments has nothing to ask for, so there are some from 501 files on. A segment that is not full is
-written anew when 500 more files came, so an entry is written twice at most. Smaller ones would make the head long: of
-ten million files it names 10,000 segments, in 4 MB."""
+"""A state without segments has nothing to ask for, so there are some from 501 files on. One that is not full is written
+anew after 500 more files, so an entry is written twice at most. Of ten million files the head names 10,000, in 4 MB."""
 LARGEST_BODY = 200 << 10
 """Bytes of an entry above which its item has no body. DynamoDB takes 400 KB."""
 _AT_ONCE = 20_000

@@ -73,9 +73,8 @@ def create_table(table: DynamoTable) -> str:
 
 
 def least_policy(table_arn: str, *, query_items: bool = False) -> dict[str, Any]:
-    """The least that IAM must allow: to writers and 'singerlake' commands, and beyond that to 'singerlake gc'. With
-    ``query_items`` writers write as many items at once as gc deletes, and readers read. The transactions of DynamoDB
-    have no action of their own; making the table takes CreateTable and DescribeTable once."""
+    """The least that IAM must allow to writers and 'singerlake' commands, and beyond that to 'singerlake gc'. With
+    ``query_items`` writers write in batches, and readers read. Making the table takes CreateTable and DescribeTable."""
     needed = [("SingerlakeWriters", WRITER_ACTIONS), ("SingerlakeGc", GC_ACTIONS)]
     if query_items:
         needed[0] = ("SingerlakeWriters", tuple(sorted((*WRITER_ACTIONS, *GC_ACTIONS))))

@@ -25,9 +25,8 @@ KIND = "merge"
 
 
 class SettleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries in their final order. ``since`` and ``until`` are milliseconds since 1970: older entries than ``since``
-    belong to no record of this log; those older than ``until`` are in this record or an earlier one, but for what
-    comes late. ``at`` is storage's time when it was written, at least."""
+    """Entries in their final order. ``since`` and ``until`` are milliseconds since 1970: entries older than ``since``
+    are in no record of this log, those older than ``until`` in this or an earlier one, but for late ones."""
 
     number: int
     after: str
@@ -58,9 +57,8 @@ class _Link(msgspec.Struct):
 
 class SettleLog:
     """A ``TransactionLog`` that also does without create-if-absent, as well as time can (Fischer's exclusion): who
-    finds a number free writes at once or not at all. Nobody believes a record before every writer that may have found
-    its number free has written or given up. Such a record bears a mark, so that readers need not find out what the
-    storage honours: they may not be allowed to write."""
+    finds a number free writes at once or not at all, and nobody believes a record before every such writer has. It
+    bears a mark, so that readers, who may not write, need not find out what the storage honours."""
 
     abilities = Abilities(settles=True)
 

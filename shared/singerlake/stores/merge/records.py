@@ -1,8 +1,7 @@
 """The settle records of the ``merge`` store: a log whose every record gives many entries their place at once.
 
-To readers a record is one step, from the state after the record before to the one after it: the state's transaction
-has the record's number and id, however many entries took effect in it. So what is true of a log of transactions is
-true of this one, and ``manifest.json`` says where to go on from as it does there.
+To readers a record is one step: the state's transaction has its number and id, however many entries took effect. So
+what is true of a log of transactions is true of this one, ``manifest.json`` included.
 """
 
 from __future__ import annotations

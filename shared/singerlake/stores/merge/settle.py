@@ -29,9 +29,8 @@ _TRUSTED = 2
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one attempt at the next record came to. ``missed``: own entries that are due and do not wait: a record that
-    was not followed has them, or they are gone. ``tried``: there was something to settle, so the log has grown, by this
-    record or another's; ``written`` is this one's number. ``more``: one record could not hold all."""
+    """What one attempt at the next record came to. ``missed``: own entries that are due and do not wait: in another
+    record, or gone. ``tried``: the log has grown, by this record, which is then ``written``, or another's."""
 
     missed: frozenset[str] = frozenset()
     tried: bool = False
@@ -65,12 +64,9 @@ class Settler:
         return self._certainly() - self._settings.lag_ms
 
     def next(self, state: Loaded, own: Collection[str] = (), *, deep: bool = False) -> Round:
-        """Try to write the record after ``state``: in the order of their names, oldest first, all entries that count,
-        are due, and are in no earlier record.
-
-        As a rule only the last window before what is settled is searched for what came late; for ``own`` entries
-        everything, by their names; ``deep`` searches everything for all.
-        """
+        """Try to write the record after ``state``: in the order of their names all entries that count, are due, and are
+        in no earlier record. As a rule only the last window before what is settled is searched for late ones;
+        everything for ``own`` entries, by their names, and with ``deep`` for all."""
         number = state.manifest.transaction.number + 1
         if self._log.taken(number):
             return Round()

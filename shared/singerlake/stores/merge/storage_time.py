@@ -1,7 +1,6 @@
 """What time it is on storage, as far as one's own writes have shown, and the object that is written for that.
 
-MPS3 corrects clocks that are slow and ignores those that are fast; here both are. What is measured is bound to the
-monotonic clock, so that a wall clock that steps afterwards changes nothing.
+MPS3 corrects slow clocks alone; here fast ones are, too, and a wall clock that steps afterwards changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Connections to PostgreSQL: opened when needed, shared by all stores of a process, closed when they lie idle.
 
-Each connection costs the server something even if it is idle, so a writer between two commits holds none: a thread
-closes what was not used for a while, and ends when nothing is left to close.
+Each costs the server something even if it is idle, so a thread closes them, and ends when nothing is left to close.
 """
 
 from __future__ import annotations

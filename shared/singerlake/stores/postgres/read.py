@@ -87,9 +87,8 @@ def read_head(connection: Connection, table_id: str, *, lock: bool = False) -> S
 
 
 def read_tail(connection: Connection, table_id: str, base: Manifest, head: StreamHead) -> list[Record] | None:
-    """The transactions after ``base`` up to ``head``; None where the tables no longer hold them all, or hold a state
-    that was put in place as a whole. Raises ``LostStateError`` where ``base`` was never in the past of ``head``, though
-    both are of one lineage, and ``CorruptObjectError``."""
+    """The transactions after ``base`` up to ``head``; None where the tables no longer hold them all, or hold a whole
+    new state. Raises ``CorruptObjectError``, and ``LostStateError`` where ``base`` is not in ``head``'s past."""
     before = base.transaction
     records: list[Record] = []
     rows = connection.execute(_TAIL, (table_id, before.number)).fetchall() if before.number < head.number else ()

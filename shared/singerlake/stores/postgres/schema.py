@@ -104,11 +104,9 @@ class SchemaState:
 
 
 def create_schema(url: str, schema: str) -> SchemaState:
-    """Make or migrate the tables in ``schema``; harmless to repeat, and several at once do it once.
-
-    Raises ``SettingError`` where a newer version made them, or the schema holds tables of somebody else's,
-    ``AccessDeniedError``, ``StorageUnavailableError``.
-    """
+    """Make or migrate the tables in ``schema``; harmless to repeat, and several at once do it once. Raises
+    ``SettingError`` for a newer version or another program's tables, ``AccessDeniedError``,
+    ``StorageUnavailableError``."""
     check_name(schema)
     connections = Connections(url)
     problem: SingerlakeError | None = None

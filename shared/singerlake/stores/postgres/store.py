@@ -149,9 +149,8 @@ class PostgresStore(ManifestStore):
         return loaded
 
     def commit(self, base: Loaded, transaction: Transaction) -> Outcome:
-        """Make ``transaction`` the one after ``base``, or, where what it does fits any newer state as well, after the
-        newest. A whole new state takes the place of rows that do not match the one before. Raises
-        ``UnknownOutcomeError``, ``TooManyConflictsError``."""
+        """Make ``transaction`` the one after ``base``, or after the newest where it fits that as well. A whole new
+        state takes the place of rows that do not match. Raises ``UnknownOutcomeError``, ``TooManyConflictsError``."""
         self.completion.complete(base.manifest)
         is_whole = isinstance(transaction.change, Rebase)
         plan = planned(base.manifest, transaction)

@@ -240,12 +240,9 @@ class _Fitting:
 def commit_parts(
     store: ManifestStore, base: Loaded, wanted: Sequence[Wanted], *, clock: Clock, ids: IdSource
 ) -> Committed:
-    """Commit transactions in their order, all that fit in one of the store; in a store that settles commits later, one
-    after the other. What is in the state already is left out. A refusal counts only with the newest state.
-
-    Raises ``TooManyConflictsError`` and ``UnknownOutcomeError``, and what the store raises; then any of them may be
-    committed, and doing it all again is harmless.
-    """
+    """Commit transactions in their order, all that fit in one; one after the other in a store that settles commits
+    later. What is in the state is left out. A refusal counts only with the newest state. Raises
+    ``TooManyConflictsError``, ``UnknownOutcomeError``, and what the store raises; doing it all again is harmless."""
     backoff, unknown = between_tries(clock), None
     fresh = False
     for _ in range(ATTEMPTS):

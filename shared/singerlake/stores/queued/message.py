@@ -63,9 +63,8 @@ class Queue(Protocol):
 
 
 class CommitMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One transaction to be committed, of the stream ``stream`` of the tap ``tap``, kept by the store ``store``, before
-    ``until`` (RFC 3339). ``behind`` is a file that has to be in the stream before. A ``transaction`` that is not here
-    is an object of the stream's folder, with the checksum ``sha256``."""
+    """One transaction to be committed to a tap's ``stream``, kept by the ``store``, before ``until`` (RFC 3339),
+    ``behind`` a file. Without ``transaction``, it is an object of the stream's folder with the checksum ``sha256``."""
 
     format: int
     lake_id: str

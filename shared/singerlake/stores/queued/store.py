@@ -1,9 +1,6 @@
-"""A manifest store whose commits go by way of a queue.
-
-The queue is a hint, and the store is the truth. A writer takes a transaction for committed only once the store's own
-state shows its files. So a message may be lost, come twice or come late, and a writer whose patience ends commits by
-itself, though a committer may do the same at that moment.
-"""
+"""A manifest store whose commits go by way of a queue, which is a hint: the store is the truth. A writer takes a
+transaction for committed only once the store's own state shows its files. So a message may be lost, come twice or late,
+and a writer whose patience ends commits by itself, though a committer may do the same at that moment."""
 
 from __future__ import annotations
 

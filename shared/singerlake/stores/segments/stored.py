@@ -115,9 +115,8 @@ def _same(segment: Segment, files: Sequence[DataFile]) -> bool:
 
 
 def for_log(segments: SegmentObjects, transaction: Transaction, number: int) -> tuple[Transaction, tuple[Segment, ...]]:
-    """A transaction as the log of a stream can take it as its ``number``, and the segments that were written for it.
-    A new state is put beside the log first, under a name that no reader begins at: so a collector knows what the
-    record is about to name. Raises as ``in_new_segments``."""
+    """A transaction as a stream's log can take it as its ``number``, and its new segments. A new state is put beside
+    the log first, so that a collector knows what the record will name. Raises as ``in_new_segments``."""
     change = transaction.change
     if not isinstance(change, Rebase):
         return transaction, ()

@@ -33,9 +33,8 @@ def is_whole(files: FileList, sizes: Sizes) -> bool:
 
 
 def cut(files: FileList, usable: Iterable[Segment], sizes: Sizes, same: Same) -> tuple[list[Piece], Files]:
-    """The pieces of ``files``, and those at their end that are in none. Of segments, ``files`` own ones and others,
-    only ``usable`` ones stay as they are; another one gives way to a usable one with the same content. The last segment
-    grows until it is full; a small one in the midst that changed takes in a small one before it."""
+    """The pieces of ``files``, and those at their end that are in none. Only ``usable`` segments stay; another gives
+    way to a usable one with the same content. The last one grows until it is full; small ones are joined."""
     known = {segment.name: segment for segment in usable}
     offsets = {segment.offset: segment for segment in known.values()}
     pieces: list[Piece] = []

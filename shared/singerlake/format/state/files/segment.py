@@ -27,10 +27,9 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of the ``segments`` of section 5.3 of ``shared/docs/format``.
 
     ``sha256`` is of the text, decompressed. Its files hold the offsets ``offset`` to ``end - 1``. ``raw_bytes`` and
-    ``erased`` are sums over them, ``attached`` is how many rows of attached files they have. ``first`` and ``last`` are
-    the earliest and the latest time of those whose times are known, ``untimed`` counts the others. ``ids`` are the
-    least and the greatest of the ids that say when they were made, ``others`` counts the files whose id does not, and
-    ``misnamed`` those with another id, or none, at the end of their path.
+    ``erased`` are sums over them, ``attached`` counts rows of attached files. ``first`` and ``last`` are the earliest
+    and the latest known time, ``untimed`` counts files without. ``ids`` are the least and the greatest of timed ids,
+    ``others`` counts other ids, ``misnamed`` the files whose path does not end in their id.
     """
 
     name: str

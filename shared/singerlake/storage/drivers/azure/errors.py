@@ -1,10 +1,6 @@
-"""What an answer of Azure means for a request that may be tried again, and which error it becomes.
-
-Codes decide, statuses only where a reply carries none: one status stands for too many things.
-
-What the codes mean is at https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes and
-https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes.
-"""
+"""What an answer of Azure means for a request that may be tried again, and which error it becomes. Codes decide,
+statuses only where there is none: https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes and
+https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""What has to be known to reach a container of Azure Blob Storage; and connection strings, account keys and SAS tokens:
-what they have to look like, and what they hold.
-
-https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string
-"""
+"""What has to be known to reach a container of Azure Blob Storage; and connection strings, account keys and SAS tokens
+(https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
 """What an answer of Google Cloud Storage means: for a write that may be tried again, and for the person who reads it.
-
-A write to one object may be sent about once a second; what comes faster is answered with 429
-(https://cloud.google.com/storage/quotas#objects).
-
-The statuses and reasons are those of https://cloud.google.com/storage/docs/json_api/v1/status-codes. A hold is told by
-its words alone: its reason is the one of a permission that is missing.
-"""
+Statuses and reasons are those of https://cloud.google.com/storage/docs/json_api/v1/status-codes; a hold is told by its
+words alone. A write to one object may be sent about once a second; what comes faster is answered with 429
+(https://cloud.google.com/storage/quotas#objects)."""
 
 from __future__ import annotations
 

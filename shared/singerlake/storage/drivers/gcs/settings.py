@@ -22,9 +22,8 @@ class GcsSettings:
 
     ``service_account_file`` is the path of a service account's key, or of a configuration of workload identity
     federation; ``service_account_json`` is the content of such a file. Without both, google-auth's own chain is asked
-    (Application Default Credentials): environment, gcloud, workload identity, the machine's service account. A server
-    that is not Google's, which ``endpoint_url`` or ``STORAGE_EMULATOR_HOST`` names, is spoken to without credentials
-    unless some are named. ``user_project`` is billed for requests to a bucket whose requester pays. Raises
+    (Application Default Credentials). A server that is not Google's, by ``endpoint_url`` or ``STORAGE_EMULATOR_HOST``,
+    gets no credentials unless some are named. ``user_project`` is billed where the requester pays. Raises
     ``SettingError`` where settings contradict each other.
     """
 

@@ -94,9 +94,8 @@ def refused_as_none(request: Callable[[], dict[str, Any]]) -> dict[str, Any] | N
 def place(bucket: Bucket, name: str, size: int, checksum: str | None, make: Make, ask: Ask) -> None:
     """Have ``make`` make an object at a name that nobody else writes.
 
-    It is made where there is none, so that a second try after a lost reply replaces nothing: that would need the
-    permission to delete, and a retention policy forbids it. What is there already is one's own where it is the same.
-    Raises ``StorageUnavailableError`` where storage made another one.
+    It is made where there is none: to replace what a lost try made would need the permission to delete. What is there
+    already is one's own where it is the same; ``StorageUnavailableError`` is raised where it is another one.
     """
     asked = Asked(ask)
     made = make("0", asked)

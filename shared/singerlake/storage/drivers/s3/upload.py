@@ -1,10 +1,7 @@
 """Objects of S3 in one request or in parts: files that are sent, and objects made of parts of others, copied by the
-server where its sizes allow, fetched and sent where not.
-
-A part of a multipart upload, except the last, has at least 5 MiB; one that is copied has at most 5 GiB
-(https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html). The object is there as a whole at the end, or not
-at all. An upload that a killed process began is for the bucket's lifecycle rules to remove.
-"""
+server where its sizes allow: at least 5 MiB, except the last, and at most 5 GiB to copy
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html). An upload that a killed process began is for the
+bucket's lifecycle rules to remove."""
 
 from __future__ import annotations
 
