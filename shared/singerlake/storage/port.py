@@ -58,8 +58,9 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a probe proved. ``conditional_put``: both if_absent and if_match are honoured, with one winner under a race;
-    ``conditional_delete``: a DELETE with a wrong ETag leaves the object. ``takes_conditions``: no answer 501."""
+    """What a probe proved of this storage. ``conditional_put``: it honours both if_absent and if_match, with one winner
+    under a race; False where a write succeeded against its condition. ``conditional_delete``: a DELETE with a wrong
+    ETag leaves the object alone. ``takes_conditions`` is False where it answers 501 to them."""
 
     conditional_put: bool
     conditional_delete: bool
@@ -109,9 +110,9 @@ class Storage(Protocol):
         """The object's entry, or None where there is none."""
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
-        """Write one object in one request, atomically and durably. ``if_absent`` and ``if_match``, Refused on an absent
-        key, exclude each other. A conditional body must be like no other where, after a lost reply, it matters
-        whose."""
+        """Write one object in one request, atomically and durably. ``if_absent`` and ``if_match`` exclude each other;
+        ``if_match`` on an absent key is Refused. The body of a conditional write must be like no other (carry a nonce)
+        wherever it matters whose it was: after a lost reply, only reading it back tells."""
 
     def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
         """Copy a closed local file to a key that nobody else writes, whole or not at all, and check that storage has

@@ -25,8 +25,9 @@ KIND = "merge"
 
 
 class SettleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries in their final order. ``since`` and ``until`` are milliseconds since 1970: entries older than ``since``
-    are in no record of this log, those older than ``until`` in this or an earlier one, but for late ones."""
+    """Entries in their final order. ``since`` and ``until`` are ms since 1970: entries older than ``since`` are in no
+    record of this log, those older than ``until`` in none later, but for late ones. ``at``: storage's time, at
+    least."""
 
     number: int
     after: str

@@ -29,8 +29,8 @@ _TRUSTED = 2
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one attempt at the next record came to. ``missed``: own entries that are due and do not wait: in another
-    record, or gone. ``tried``: the log has grown, by this record, which is then ``written``, or another's."""
+    """What one attempt at the next record came to. ``missed``: own entries that are due and do not wait. ``tried``: the
+    log has grown, by this record, which is ``written`` then, or another's. ``more``: one could not hold all."""
 
     missed: frozenset[str] = frozenset()
     tried: bool = False
