@@ -62,32 +62,17 @@ class FolderRoot:
 
 
 @dataclass(frozen=True, slots=True)
-class BucketRoot:
-    """A lake in S3; ``prefix`` neither begins nor ends with a slash, and may be empty."""
+class CloudRoot:
+    """A lake in a bucket or a container; ``scheme`` is ``s3``, ``gs`` or ``az``. ``prefix`` may be empty, and neither
+    begins nor ends with a slash. ``account_host`` is that of an ``abfss`` URL, as ``account.dfs.core.windows.net``."""
 
+    scheme: str
     bucket: str
-    prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class GcsRoot:
-    """A lake in Google Cloud Storage; ``prefix`` as in a ``BucketRoot``."""
-
-    bucket: str
-    prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class AzureRoot:
-    """A lake in Azure Blob Storage; ``prefix`` as in a ``BucketRoot``. ``account_host`` is that of an ``abfss`` URL, as
-    ``account.dfs.core.windows.net``; None: the settings name the account."""
-
-    container: str
     prefix: str
     account_host: str | None = None
 
 
-Root = FolderRoot | BucketRoot | GcsRoot | AzureRoot
+Root = FolderRoot | CloudRoot
 
 
 def parse_root(text: str) -> Root:
@@ -158,23 +143,20 @@ def _folder(path: Path) -> FolderRoot:
     return FolderRoot(path)
 
 
-def _bucket(scheme: str, bucket: str, prefix: str) -> BucketRoot | GcsRoot | AzureRoot:
+def _bucket(scheme: str, bucket: str, prefix: str) -> CloudRoot:
     _, credentials = _CALLED[scheme]
     if "@" in bucket or ":" in bucket:
         raise SettingError("lake_root holds credentials or a port", hint=f"{_form(scheme)}; set {credentials}")
     _check_bucket(scheme, bucket, prefix)
-    prefix = prefix.strip("/")
-    if scheme == "s3":
-        return BucketRoot(bucket, prefix)
-    return GcsRoot(bucket, prefix) if scheme == "gs" else AzureRoot(bucket, prefix)
+    return CloudRoot(scheme, bucket, prefix.strip("/"))
 
 
-def _abfs(place: str, prefix: str) -> AzureRoot:
+def _abfs(place: str, prefix: str) -> CloudRoot:
     container, at, host = place.partition("@")
     if not at or not _ACCOUNT_HOST.fullmatch(host.lower()):
         raise SettingError("lake_root is not a complete abfss URL", hint=_form("abfss"))
     _check_bucket("abfss", container, prefix)
-    return AzureRoot(container, prefix.strip("/"), host.lower())
+    return CloudRoot("az", container, prefix.strip("/"), host.lower())
 
 
 def _check_bucket(scheme: str, bucket: str, prefix: str) -> None:

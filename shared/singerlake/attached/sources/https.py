@@ -12,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from singerlake.attached.media_types import media_type_in
@@ -306,43 +307,37 @@ class WebFiles:
         connection.close()
 
 
+@dataclass
 class _Body:
     """The body of a response, as it was sent: what is compressed stays so. ``whole`` is called when it was read to its
     end, and the connection can take another request."""
 
-    def __init__(
-        self,
-        response: http.client.HTTPResponse,
-        connection: Connection,
-        size: int | None,
-        whole: Callable[[], None],
-    ) -> None:
-        self._response = response
-        self._connection = connection
-        self._left = size
-        self._whole = whole
-        self._open = True
+    response: http.client.HTTPResponse
+    connection: Connection
+    left: int | None
+    whole: Callable[[], None]
+    _open: bool = True
 
     def read(self, size: int, /) -> bytes:
         if not self._open:
             return b""
         with translated():
-            data = self._response.read1(size)
-        if self._left is not None:
-            self._left -= len(data)
-        if self._left == 0 or (not data and self._left is None):
+            data = self.response.read1(size)
+        if self.left is not None:
+            self.left -= len(data)
+        if self.left == 0 or (not data and self.left is None):
             self._open = False
-            self._response.close()
-            if self._response.will_close:
-                self._connection.close()
+            self.response.close()
+            if self.response.will_close:
+                self.connection.close()
             else:
-                self._whole()
+                self.whole()
         return data
 
     def close(self) -> None:
         if self._open:
             self._open = False
-            self._connection.end(self._response)
+            self.connection.end(self.response)
 
 
 def _ask(connection: Connection, location: WebFile) -> http.client.HTTPResponse:

@@ -4,7 +4,7 @@ it to those who have the lake alone, the decision first. Section 11.6 of ``share
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -18,20 +18,15 @@ from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.port import Loaded, ManifestStore, Outdated
 
 
+@dataclass
 class Completion:
     """Completes the runs in a tap's streams. ``kept`` gives the decision that the database holds, ``store`` the store
     of another stream in the same database, with this object as its own. Not for two threads at once."""
 
-    def __init__(
-        self,
-        decisions: Decisions,
-        kept: Callable[[str], Decision | None],
-        store: Callable[[str, Completion], ManifestStore],
-    ) -> None:
-        self._decisions = decisions
-        self._kept = kept
-        self._store = store
-        self._seen: set[str] = set()
+    decisions: Decisions
+    kept: Callable[[str], Decision | None]
+    store: Callable[[str, Completion], ManifestStore]
+    _seen: set[str] = field(default_factory=set)
 
     def complete(self, state: Manifest) -> None:
         """Before anything comes after ``state``, or publishes it: have the lake say that its last commit is decided,
@@ -44,29 +39,29 @@ class Completion:
         name = state.settled
         if name is msgspec.UNSET or name in self._seen:
             return
-        decision = None if self._decisions.is_shown(name) else self._decided(name)
+        decision = None if self.decisions.is_shown(name) else self._decided(name)
         # Noted before the other streams are published: their stores come here, too.
         self._seen.add(name)
         if decision is None:
             return
         published = [self._published(stream) for stream in decision.streams]
         if all(published):
-            self._decisions.say_shown(name)
+            self.decisions.say_shown(name)
 
     def done(self, name: str) -> None:
         """Note that somebody else completes a commit."""
         self._seen.add(name)
 
     def _decided(self, name: str) -> Decision | None:
-        there = self._decisions.get(name)
+        there = self.decisions.get(name)
         if there is not None:
             return there
-        kept = self._kept(name)
-        return None if kept is None else self._decisions.decide(kept)
+        kept = self.kept(name)
+        return None if kept is None else self.decisions.decide(kept)
 
     def _published(self, stream: str) -> bool:
         """Whether readers have the newest state of a stream. Where they cannot get it now, the next writer tries."""
-        store = self._store(stream, self)
+        store = self.store(stream, self)
         try:
             loaded = store.load()
             if loaded is not None:

@@ -309,36 +309,34 @@ class _LooseEntries:
     inside: int = 0
 
 
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """One look at all entries of a stream."""
 
-    def __init__(
-        self, entries: Entries, records: SettledStore, settings: MergeSettings, time: StorageTime, stream: str
-    ) -> None:
-        self._entries = entries
-        self._records = records
-        self._settings = settings
-        self._time = time
-        self._stream = stream
+    entries: Entries
+    records: SettledStore
+    settings: MergeSettings
+    time: StorageTime
+    stream: str
 
     def never(self, state: Manifest) -> list[str]:
         """Names of entries in no record that never count and may go, now that the log reaches to ``state``."""
         names, transactions = set[str](), set[str]()
-        for record in self._records.every():
+        for record in self.records.every():
             names.update(held.key for held in record.entries)
             transactions.update(held.transaction.id for held in record.entries)
         census = self._census(names)
         if not census.outside and not census.inside:
             return []
-        tip = next(self._records.settled(state), None)
+        tip = next(self.records.settled(state), None)
         covered = tip.until if tip is not None else 0
-        old = min(self._time.now() - _AGES * self._settings.lag_ms, covered)
+        old = min(self.time.now() - _AGES * self.settings.lag_ms, covered)
         aged = {name: each for name, each in census.outside.items() if milliseconds(each[1].last_modified) < old}
         if census.inside:
             logger.warning(
                 "%s: %d settled entries have another LastModified than when they were settled: was the bucket restored "
                 "or copied? %d entries that are in no record are kept",
-                self._stream,
+                self.stream,
                 census.inside,
                 len(census.outside),
             )
@@ -349,16 +347,16 @@ class Sweep:
             logger.warning(
                 "%s: %d entries do not count: storage gave them much later times than their names say, and no record "
                 "has their transactions; they are kept, the first is %s",
-                self._stream,
+                self.stream,
                 len(left),
-                self._entries.key(left[0]),
+                self.entries.key(left[0]),
             )
         return going
 
     def _census(self, settled: set[str]) -> _LooseEntries:
         census = _LooseEntries()
-        for key, entry in self._entries.all():
-            if self._entries.count(key, entry):
+        for key, entry in self.entries.all():
+            if self.entries.count(key, entry):
                 continue
             if key.name in settled:
                 census.inside += 1
@@ -369,7 +367,7 @@ class Sweep:
     def _going(self, aged: dict[str, tuple[EntryKey, port.Entry]], transactions: set[str]) -> list[str]:
         ahead = [name for name, (key, entry) in aged.items() if key.time > milliseconds(entry.last_modified)]
         try:
-            held = self._entries.read(sorted(set(aged) - set(ahead)))
+            held = self.entries.read(sorted(set(aged) - set(ahead)))
         except CorruptObjectError as error:
             logger.warning("%s", error)
             return ahead
