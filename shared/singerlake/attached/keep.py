@@ -298,7 +298,6 @@ def _pieces(encoded: bytes) -> Iterator[bytes]:
 
 
 def too_large(most: int) -> UnreadableSourceError:
-    """The error for a file of more than ``most`` bytes."""
     return UnreadableSourceError(
         f"it has more than {most:,} bytes", hint="raise max_attached_bytes, or set on_missing_file to record"
     )

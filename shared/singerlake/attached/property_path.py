@@ -41,7 +41,6 @@ class Words:
 
     @property
     def more(self) -> bool:
-        """Whether there is another word."""
         return self._end < len(self._text)
 
     @property

@@ -132,7 +132,6 @@ def answer(error: Exception, settings: S3Settings) -> dict[str, object]:
 
 
 def details(error: Any) -> dict[str, Any]:
-    """What an answer says of the error."""
     found: dict[str, Any] = error.response.get("Error", {})
     return found
 
@@ -149,5 +148,4 @@ def explained_by(error: Any) -> str:
 
 
 def status_of(error: Any) -> int:
-    """The HTTP status of an answer."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

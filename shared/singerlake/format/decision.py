@@ -28,7 +28,6 @@ class Brought(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> int:
-        """How many they are."""
         return self.end - self.offset
 
 
@@ -50,7 +49,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decision_to_json(decision: Decision) -> bytes:
-    """The decision as stored: one JSON object."""
     return encode(decision)
 
 

@@ -14,7 +14,6 @@ _K2 = 0x9AE16A3B2F90404F
 
 
 def in_python(text: bytes) -> int:
-    """The fingerprint of ``text``, an unsigned integer of 64 bits."""
     length = len(text)
     if length <= 16:
         return _of_16(text, length)

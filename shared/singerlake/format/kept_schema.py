@@ -37,13 +37,11 @@ class KeptSchema(StreamSchema, frozen=True, kw_only=True):
 def kept(
     schema: StreamSchema, *, tap: str, stream: str, created: str, run: str, lake_id: str | None = None
 ) -> KeptSchema:
-    """``schema`` as it is kept."""
     said = msgspec.structs.asdict(schema)
     return KeptSchema(**said, tap=tap, stream=stream, created=created, run=run, lake_id=lake_id)
 
 
 def to_json(schema: KeptSchema) -> bytes:
-    """The schema as stored."""
     return encode(schema)
 
 

@@ -294,7 +294,6 @@ def file_id_in(path: str) -> str | None:
 
 
 def attached_name(sha256: str, copy: int) -> str:
-    """The name of an attached file's object."""
     return sha256 if copy == 1 else f"{sha256}.{copy}"
 
 

@@ -188,7 +188,6 @@ class NumberedStore(ManifestStore):
             self.snapshots.after_commit(state.manifest, own=own, first=lambda: self._finish(state))
 
     def other_lakes(self) -> tuple[str, ...]:
-        """As the port says."""
         return self._log.other_lakes()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:

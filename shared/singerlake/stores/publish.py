@@ -113,7 +113,6 @@ class _ManifestBeginning(msgspec.Struct, frozen=True):
     features: tuple[str, ...] = ()
 
     def is_like(self, manifest: Manifest) -> bool:
-        """Whether it is of the same tap, stream and store."""
         return (self.tap, self.stream, self.store) == (manifest.tap, manifest.stream, manifest.store)
 
 

@@ -57,7 +57,6 @@ class Receipt:
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """The files that it adds."""
         return self.change.files if isinstance(self.change, AddFiles) else ()
 
 
@@ -87,12 +86,10 @@ class StreamWriter:
 
     @property
     def tap(self) -> str:
-        """The tap that the stream is of."""
         return self.place.tap
 
     @property
     def stream(self) -> str:
-        """The name of the stream."""
         return self.place.stream
 
     def open(self) -> Manifest:

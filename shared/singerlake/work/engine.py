@@ -37,7 +37,6 @@ class Task(Protocol[Item_contra, Answer_co]):
         """Read that file. Raises what storage raises."""
 
     def together(self, storage: Storage, items: Sequence[Item_contra], /) -> Sequence[Answer_co]:
-        """Read several files. Raises what storage raises."""
         return [self(storage, item) for item in items]
 
 
@@ -45,15 +44,12 @@ class Answering:
     """A task that does nothing: whether an engine still answers."""
 
     def size(self, item: int) -> int:
-        """Nothing is read."""
         return item
 
     def __call__(self, storage: Storage, item: int) -> int:
-        """The item itself."""
         return item
 
     def together(self, storage: Storage, items: Sequence[int]) -> Sequence[int]:
-        """The items themselves."""
         return items
 
 

@@ -71,7 +71,6 @@ class StampSet:
         self._rest: dict[bytes, bytearray] = {}
 
     def add(self, stamp: bytes) -> None:
-        """One more stamp."""
         self._rest.setdefault(stamp[:_PREFIX], bytearray()).extend(stamp[_PREFIX:])
 
     def __contains__(self, stamp: bytes) -> bool:

@@ -21,7 +21,6 @@ class Repeats:
         self._buckets = [array("Q") for _ in range(1 << _BITS - self._shift)]
 
     def add(self, text: str) -> None:
-        """One more text."""
         mixed = hash(text) & _MASK
         self._buckets[mixed >> self._shift].append(mixed)
 

@@ -82,7 +82,6 @@ class WebFile:
 
     @property
     def target(self) -> str:
-        """What a request asks for."""
         return (self.path or "/") + self.query
 
     @property

@@ -43,7 +43,6 @@ class FileSources:
         return self._local.trouble()
 
     def close(self) -> None:
-        """Close connections that are kept for the next file."""
         self._web.close()
 
 

@@ -147,7 +147,6 @@ def messages_in(lines: bytes) -> int:
 
 
 def is_record_line(line: bytes) -> bool:
-    """Whether a line is a RECORD message."""
     head = envelope(line)
     return head is not None and head.type == "RECORD"
 

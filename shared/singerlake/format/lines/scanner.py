@@ -20,7 +20,6 @@ among which are the first and the last of their times."""
 
 
 def available() -> bool:
-    """Whether there is a compiled scanner."""
     return compiled is not None
 
 

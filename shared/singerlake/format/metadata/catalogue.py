@@ -107,7 +107,6 @@ def stored_with(stored: Mapping[str, bytes], fresh: Iterable[dict[str, Any]]) ->
 
 
 def to_json(catalogue: dict[str, Any]) -> bytes:
-    """The catalogue as stored."""
     return encode(catalogue)
 
 

@@ -50,7 +50,6 @@ def with_tap(root: RootMetadata, tap_id: str) -> RootMetadata:
 
 
 def with_lake_id(root: RootMetadata, lake_id: str) -> RootMetadata:
-    """``root`` with another identity."""
     return msgspec.structs.replace(root, lake_id=lake_id)
 
 

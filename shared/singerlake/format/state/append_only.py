@@ -73,11 +73,9 @@ class AppendOnlyList(Sequence[T], Generic[T]):
 
     @property
     def by_id(self) -> Mapping[str, T]:
-        """The items by id, as a view."""
         return ById(self)
 
     def find(self, id: str) -> T | None:
-        """The item with this id; None where there is none."""
         item = self._shared.by_id().get(id)
         return item if self._shared.added.get(id, -1) < self._length else None
 

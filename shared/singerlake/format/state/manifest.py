@@ -28,7 +28,6 @@ class _ManifestHead(msgspec.Struct):
 
 
 def to_json(manifest: Manifest) -> bytes:
-    """The manifest as stored: one JSON object."""
     return encode(stored(manifest))
 
 

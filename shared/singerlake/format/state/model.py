@@ -151,12 +151,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_id(self) -> Mapping[str, DataFile]:
-        """Listed files by identity."""
         return self.files.by_id
 
     @property
     def retired_by_id(self) -> Mapping[str, Retired]:
-        """Retired files by identity."""
         return self.retired.by_id
 
     @property

@@ -73,7 +73,6 @@ class Temporary:
                 os.unlink(self.path)
 
     def write_durably(self, body: bytes) -> None:
-        """Fill it and flush it to disk."""
         rest = memoryview(body)
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]

@@ -109,7 +109,6 @@ class Places:
         )
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
-        """As ``Storage.bodies``."""
         bodies: list[bytes | None] = []
         for folder, names in _by_folder(keys):
             bodies += self._bodies_in(folder, names, most)

@@ -171,7 +171,6 @@ class LogCommit:
         self._run = run
 
     def commit(self) -> dict[str, Manifest]:
-        """As ``commit_run``."""
         for attempt in range(_LOG_ATTEMPTS):
             decision = self._attempt(waiting=attempt > 0)
             if decision.committed:
@@ -275,7 +274,6 @@ class DatabaseCommit:
         self._run = run
 
     def commit(self) -> dict[str, Manifest]:
-        """As ``commit_run``."""
         for share in self._run.shares:
             share.writer.open()
             share.writer.confirm(share.files)

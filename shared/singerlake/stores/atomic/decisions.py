@@ -136,7 +136,6 @@ class Commit:
 
     @property
     def messages(self) -> int:
-        """How many messages the run brought to all streams."""
         return sum(brought.messages for brought in self.streams.values())
 
 

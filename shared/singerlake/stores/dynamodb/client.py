@@ -179,7 +179,6 @@ class DynamoTable:
         return other
 
     def get(self, key: Item) -> Item | None:
-        """An item; None where there is none."""
         reply = self.ask(lambda client: client.get_item(TableName=self.name, Key=key, ConsistentRead=True))
         item: Item | None = reply.get("Item")
         return item

@@ -57,7 +57,6 @@ class DynamoStore(NumberedStore):
     def commit_together(
         self, name: str, shares: Sequence[Share], decide: Callable[[Mapping[str, Brought]], Decision]
     ) -> CommittedTogether | Outdated | RefusedShare:
-        """As the port says."""
         states: list[Manifest] = []
         streams: dict[str, Brought] = {}
         records: list[NextRecord] = []

@@ -44,7 +44,6 @@ class Entries:
         self._settings = settings
 
     def key(self, name: str) -> str:
-        """Where an entry is."""
         return self._log + name
 
     def name(self, key: str) -> str:

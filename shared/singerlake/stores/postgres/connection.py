@@ -149,7 +149,6 @@ _inherited: list[Connection] = []
 
 
 def connections_to(url: str) -> Connections:
-    """The connections of this process to ``url``."""
     with _registering:
         return _registry.setdefault(url, Connections(url))
 

@@ -73,7 +73,6 @@ class StreamHead:
 
     @property
     def position(self) -> Position:
-        """The transaction that made the state."""
         return Position(self.number, self.id)
 
 
@@ -175,7 +174,6 @@ _order = attrgetter("offset", "id")
 
 
 def read_retired(connection: Connection, table_id: str) -> list[Retired]:
-    """The retired files in their order."""
     retired: list[Retired] = []
     after = (-1, -1)
     while rows := connection.execute(_RETIRED, (table_id, *after, _PAGE)).fetchall():

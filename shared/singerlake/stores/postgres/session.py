@@ -117,7 +117,6 @@ class Session:
         return self._tried(lambda: self._write_once(work, proof), writes=True)
 
     def close(self) -> None:
-        """Close idle connections."""
         self._connections.close()
 
     def _tried(self, once: Callable[[], T], *, writes: bool) -> T:

@@ -119,7 +119,6 @@ def keep_decision(connection: Connection, tap_id: str, decision: Decision) -> No
 
 
 def is_kept(connection: Connection, tap_id: str, name: str) -> bool:
-    """Whether there is a decision about a commit."""
     return connection.execute(_BY_NAME, (tap_id, name)).fetchone() is not None
 
 

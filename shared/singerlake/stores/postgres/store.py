@@ -214,7 +214,6 @@ class PostgresStore(ManifestStore):
         self._snapshots.where_due(state.manifest, run_ended=run_ended)
 
     def other_lakes(self) -> tuple[str, ...]:
-        """As the port says."""
         own, _, stream = self._table_id.partition("/")
         names = (ascii_json(self._place.tap), ascii_json(self._place.stream))
         rows = self._session.read(lambda connection: connection.execute(_OF_OTHERS, names).fetchall())

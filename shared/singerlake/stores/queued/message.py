@@ -99,7 +99,6 @@ class Wanted:
 
     @property
     def change(self) -> AddFiles:
-        """What it adds."""
         change = self.transaction.change
         assert isinstance(change, AddFiles)
         return change

@@ -67,7 +67,6 @@ class SqsQueue:
         return self._url
 
     def send(self, body: str, *, group: str, deduplication: str) -> None:
-        """As the port says."""
         self._ask(
             lambda client: client.send_message(
                 QueueUrl=self._url, MessageBody=body, MessageGroupId=group, MessageDeduplicationId=deduplication
@@ -75,7 +74,6 @@ class SqsQueue:
         )
 
     def receive(self, most: int, *, wait: int) -> Sequence[Received]:
-        """As the port says."""
         reply = self._ask(
             lambda client: client.receive_message(QueueUrl=self._url, MaxNumberOfMessages=most, WaitTimeSeconds=wait)
         )
@@ -85,7 +83,6 @@ class SqsQueue:
         ]
 
     def delete(self, messages: Sequence[Received]) -> Sequence[Received]:
-        """As the port says."""
         entries = [{"Id": str(at), "ReceiptHandle": each.receipt} for at, each in enumerate(messages)]
         reply = self._ask(lambda client: client.delete_message_batch(QueueUrl=self._url, Entries=entries))
         return [messages[int(each["Id"])] for each in reply.get("Failed", ())]

@@ -32,7 +32,6 @@ class LocalSegments:
 
     @property
     def lost(self) -> Container[str]:
-        """As of ``SegmentSource``."""
         return self._others.lost
 
     def write(self, files: Sequence[DataFile]) -> Segment:

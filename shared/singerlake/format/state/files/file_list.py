@@ -65,7 +65,6 @@ class FileList(Sequence[DataFile]):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments that it has."""
         return tuple(part for part in self.parts if isinstance(part, Segment))
 
     @property
@@ -116,7 +115,6 @@ class FileList(Sequence[DataFile]):
         return next((end for end, begin in zip(self._ends, begins[1:], strict=False) if end != begin), None)
 
     def find(self, id: str) -> DataFile | None:
-        """The file with this id; None where there is none."""
         found = self.tail.find(id)
         if found is not None or not self.parts:
             return found

@@ -49,7 +49,6 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def files(self) -> int:
-        """How many files it has."""
         return sum(version.files for version in self.versions.values())
 
 

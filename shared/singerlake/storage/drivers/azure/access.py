@@ -55,7 +55,6 @@ class Access:
         return until is not None and until <= now
 
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show."""
         found = [*self.settings.secrets()]
         if self.key:
             found.append(self.key)

@@ -110,7 +110,6 @@ def place(bucket: Bucket, name: str, size: int, checksum: str | None, make: Make
 
 
 def send_whole(bucket: Bucket, name: str, body: bytes | memoryview, checksum: str | None, ask: Ask) -> None:
-    """Send an object in one request."""
 
     def make(generation: str | None, ask: Asked) -> dict[str, Any] | None:
         return ask(lambda: refused_as_none(lambda: bucket.put(name, body, generation=generation)))
@@ -126,7 +125,6 @@ def send_blocks(
     blocks: Callable[[], Iterable[bytes | memoryview]],
     ask: Ask,
 ) -> None:
-    """Send an object of ``size`` bytes block after block."""
 
     def make(generation: str | None, ask: Asked) -> dict[str, Any] | None:
         upload = _Upload(bucket, name, size, checksum, generation, ask)
