@@ -164,8 +164,7 @@ class Fetcher:
 def read_whole(
     source: OpenedFile, deadline: Deadline, spool: Callable[[], Path], *, in_memory: int, most: int = sys.maxsize
 ) -> Fetched:
-    """The bytes of an opened file, at most ``most``; more than ``in_memory`` grow at a path that ``spool`` gives.
-    Raises as ``Fetcher.fetch``, and what the source raises."""
+    """The bytes of an opened file; more than ``in_memory`` go to a ``spool`` path. Raises as ``Fetcher.fetch``."""
     if source.size is not None and source.size > most:
         raise too_large(most)
     read = _Reading(source, most, deadline)

@@ -35,8 +35,7 @@ def _parts(rows: Iterable[Attached]) -> Iterable[list[bytes]]:
 
 
 def attached_rows(extra: bytes, messages: int) -> tuple[Attached, ...]:
-    """The rows in the ``SL`` field of a member without content that stands behind so many ``messages`` of its part;
-    none where it tells of none, or of others than these."""
+    """The rows in the ``SL`` field of a member behind so many ``messages`` of its part; none of others than these."""
     try:
         rows = decode(extra, AttachedRows).attached
     except (msgspec.DecodeError, RecursionError):

@@ -65,8 +65,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class PutFile:
-    """A file whose bytes are an object. ``copy`` is the object's; ``new``: it was not there before. ``modified`` is the
-    file's own time, ``extracted`` when it was read."""
+    """A file whose bytes are an object's ``copy``, ``new`` or not. ``modified`` is its own time, ``extracted`` ours."""
 
     name: str
     bytes: int

@@ -87,8 +87,7 @@ def waits_for(error: Exception, judge: Callable[[Exception], Meaning]) -> RetryR
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
-    """This package's error for one of botocore's with which no request was made: of credentials, or of the settings.
-    It has no secrets. What is not botocore's is raised as it is."""
+    """This package's error for one of botocore's of credentials or settings, without secrets. Others are raised."""
     from botocore import exceptions as boto
 
     if not isinstance(error, boto.BotoCoreError):

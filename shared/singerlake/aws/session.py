@@ -208,8 +208,7 @@ def _sts_endpoint(settings: S3Settings) -> str | None:
 
 
 def _not_assumed(error: Exception, settings: S3Settings, endpoint: str | None) -> SingerlakeError:
-    """Why no role was assumed. A server that knows S3 alone answers in any way to a request of another service: with an
-    error of its own, a page, or nothing that has credentials in it."""
+    """Why no role was assumed. A server that knows S3 alone may answer in any way to such a request."""
     from botocore import exceptions as boto
 
     where: dict[str, object] = {"role_arn": settings.role_arn, **({"endpoint": endpoint} if endpoint else {})}

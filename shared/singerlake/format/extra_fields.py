@@ -76,8 +76,7 @@ _HEADER, _PROVENANCE = msgspec.json.Decoder(FileHeader), msgspec.json.Decoder(Pr
 
 
 def member_extra(head: bytes) -> tuple[bytes | None, int] | None:
-    """The ``SL`` field of the gzip header at the start of ``head`` and the header's length; None where there is no
-    gzip header. The field is None where the header has none."""
+    """The ``SL`` field, if any, of the gzip header at ``head``'s start, and its length; None: no gzip header."""
     if len(head) < 12 or head[:3] != MAGIC:
         return None
     if not head[3] & 4:

@@ -59,8 +59,7 @@ def _dumps(value: Any) -> str:
 
 _KEPT = 1024
 _hashes: dict[bytes, str] = {}
-"""By the digest of a schema's spelling, ``_KEPT`` at most: a writer asks for the same hash before and in each commit,
-and finding it takes ten times as long as spelling the schema."""
+"""By the digest of a schema's spelling: a writer asks for the same hash before and in each commit."""
 
 
 def full_hash(schema: Any) -> str:
@@ -107,8 +106,7 @@ class _Kind(Enum):
 
 
 def _canonical(schema: Any) -> Any:
-    """A copy with its sets in order. Without recursion: the deepest schema there may be is deeper than the calls that
-    the interpreter allows beside those of its caller."""
+    """A copy with its sets in order. Without recursion: a schema may be deeper than calls may be."""
     root = [schema]
     sets: list[list[Any]] = []
     pending: list[tuple[Any, Any, _Kind]] = [(root, 0, _Kind.SCHEMA)]

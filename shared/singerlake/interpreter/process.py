@@ -29,8 +29,7 @@ def make_room(calls: int = CALLS) -> None:
 
 
 def with_room(read: Callable[[], T]) -> T:
-    """What ``read`` gives; it is called again, with room, where it met the interpreter's limit. Raises
-    ``RecursionError`` where that is not enough, and what ``read`` raises."""
+    """What ``read`` gives, with room on a second try. Raises ``RecursionError``, and what ``read`` raises."""
     try:
         return read()
     except RecursionError:

@@ -70,8 +70,7 @@ def send_until_known(
     translate: Callable[[Exception], SingerlakeError],
     key: str,
 ) -> Result:
-    """The result of a write. Raises what ``translate`` gives while nothing can have changed, and
-    ``UnknownOutcomeError`` once something may have."""
+    """The result of a write. Raises as ``translate``, and ``UnknownOutcomeError`` once something may have changed."""
     wait = patience.begin(writes=write.changes)
     unclear = False
     while True:

@@ -17,8 +17,7 @@ import msgspec
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One object as a listing or a HEAD shows it; ``last_modified`` is on the storage's clock. Millions are made, and
-    sent to other processes, which takes longer with a dataclass."""
+    """One object as a listing or a HEAD shows it, on storage's clock. No dataclass, as millions are sent."""
 
     key: str
     size: int
@@ -44,8 +43,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The condition of a write did not hold when storage looked. It may be the answer to one's own earlier try
-    whose reply was lost, so look for one's own mark before acting on it."""
+    """A write's condition did not hold, perhaps by one's own earlier try whose reply was lost: look for one's mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +152,4 @@ class Storage(Protocol):
         """Remove an object; True where it is gone, False where ``if_match`` did not hold. An absent key is True."""
 
     def delete_all(self, keys: Sequence[str]) -> None:
-        """Remove many objects, in few requests where the storage takes that; absent ones are none the less gone. Raises
-        where one is not, and others may be by then: run it again."""
+        """Remove many objects, absent ones too, in few requests. Where it raises, others may be gone: run it again."""

@@ -203,8 +203,7 @@ class _Left(NamedTuple):
 
 
 def _left_behind(storage: Storage, name: str, nonce: bytes) -> _Left:
-    """``name`` is that of notes that count. Among several of them ``nonce`` chooses, so that probes at the same time
-    rarely choose the same. All times are on the storage's clock."""
+    """``name`` is that of notes that count. Of several ``nonce`` chooses, so that probes rarely choose the same."""
     entries = [entry for entry in storage.list(PROBE_PREFIX) if "/" in entry.key[len(PROBE_PREFIX) :]]
     newest = max((entry.last_modified for entry in entries), default=None)
     notes: list[Entry] = []

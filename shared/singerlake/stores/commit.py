@@ -1,5 +1,4 @@
-"""The one commit loop of all manifest stores: commit; when another came first, catch up and try again. And the one way
-to wait for stores that settle a commit later."""
+"""The one commit loop of all manifest stores, and the one way to wait for stores that settle a commit later."""
 
 from __future__ import annotations
 
@@ -97,8 +96,7 @@ def commit_once(
 def commit_transaction(
     store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock, attempts: int = ATTEMPTS
 ) -> Loaded | Conflict:
-    """The state with ``transaction`` in it, or why it can never be; where the store settles that later, waits for it.
-    Raises as ``submit_transaction`` and ``Commit.wait``."""
+    """The state with ``transaction``, once settled, or why not. Raises as ``submit_transaction``, ``Commit.wait``."""
     return submit_transaction(store, base, transaction, clock=clock, attempts=attempts).wait(base)
 
 
@@ -146,8 +144,7 @@ def submit_transaction(
 
 
 def caught_up(store: ManifestStore, base: Loaded, unknown: UnknownOutcomeError | None) -> Loaded:
-    """The newest state after a try to commit. Where it cannot be read, raises ``unknown``, what that try came to, if it
-    is given. Raises ``UnknownOutcomeError`` where the state is gone."""
+    """The newest state after a try. Raises ``unknown``, what that came to, or ``UnknownOutcomeError`` without state."""
     try:
         fresh = store.catch_up(base)
     except StorageUnavailableError as error:

@@ -94,8 +94,7 @@ class LockfileStore(ManifestStore):
         return Loaded(msgspec.structs.replace(base.manifest, closed=manifest.store), stored.etag)
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
-        """Replace the manifest, on condition that it is still ``base``. Where conditions were seen to be ignored it is
-        read back, since another writer's may have come on top."""
+        """Replace the manifest ``base``. Without conditions it is read back: another's may have come on top."""
         after = apply(base.manifest, transaction)
         if isinstance(after, Conflict):
             return after

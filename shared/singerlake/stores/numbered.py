@@ -37,8 +37,7 @@ _LOOK_AGAIN = 0.02
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One transaction as a log keeps it. ``after`` is the id of the one before it; None for number 0, the birth, whose
-    change is a ``Rebase`` with the whole first state."""
+    """A transaction in a log, and the id ``after`` which it comes; None: the birth, a ``Rebase`` of all."""
 
     number: int
     after: str | None
@@ -127,8 +126,7 @@ class NumberedStore(ManifestStore):
             return loaded_at_number(msgspec.structs.replace(base.manifest, closed=shown.store))
 
     def create(self, manifest: Manifest) -> Loaded:
-        """Birth: record 0, then ``manifest.json``. Of several births one stays; where a run is undecided behind it by
-        then, publishing is left to the writer that settles it."""
+        """Birth: record 0, then ``manifest.json``, unless a run is undecided behind it. Of several one stays."""
         manifest = in_lake(manifest, self._lake_id)
         refuse_foreign(self._storage, self._key, manifest)
         number = manifest.transaction.number
@@ -278,8 +276,7 @@ class NumberedStore(ManifestStore):
         return base
 
     def _published_after(self, base: Manifest | None) -> Manifest | None:
-        """What is published, where it saves reading a long tail and is this very log's: the log still has its record.
-        One that it has not may be of a log that was lost, and proves nothing."""
+        """What is published, where it saves reading a long tail, and the log has its record still."""
         there = published(self._storage, self._key)
         if there is None or there.store != self.kind:
             return None
@@ -347,8 +344,7 @@ def is_birth(body: bytes) -> bool:
 
 
 def from_newest_birth(records: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """The records of the life that a stream lives now: what lies before is of a log that was closed in the same
-    place, which the floor tells, where it is not lost."""
+    """The records of the stream's life now: what lies before is of a log that was closed in the same place."""
     kept: list[tuple[int, bytes]] = []
     for number, body in records:
         if is_birth(body):

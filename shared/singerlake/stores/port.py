@@ -56,8 +56,7 @@ class Abilities:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trimmed:
-    """What a trim removed, or with ``dry_run`` would: the transactions up to the number ``floor``, ``transactions`` of
-    them, kept in ``keys`` objects (or rows, or items)."""
+    """What a trim removed, or would: ``transactions`` up to ``floor``, in ``keys`` objects (or rows, or items)."""
 
     floor: int
     transactions: int
@@ -88,8 +87,8 @@ class ManifestStore(Protocol):
         """Put a first state where there is none, and give the one that is there afterwards, its own or another's."""
 
     def catch_up(self, base: Loaded) -> Loaded | None:
-        """The newest state, reading only what came after ``base`` where the store can; None as in ``load``. Never
-        older than ``base``, unless the stream's state was lost and made anew."""
+        """The newest state, reading only what came after ``base`` where the store can; None as in ``load``. Never older
+        than ``base``, unless the stream's state was lost and made anew."""
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict | Pending:
         """Make ``transaction`` the one after ``base``. A Conflict is one with ``base``, which may be old. Raises
@@ -117,5 +116,4 @@ class SettlingStore(ManifestStore, Protocol):
     """A ``ManifestStore`` that may store a transaction before its place is known; ``Commit`` waits for it."""
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """Where a pending transaction came to stand: a state that holds it, or why it is void; None: not settled yet,
-        ask again later. Works towards settling; does not wait."""
+        """A state that holds a pending transaction, or why it is void; None: ask again. Works on it; does not wait."""

@@ -117,8 +117,7 @@ class _ManifestBeginning(msgspec.Struct, frozen=True):
 
 
 def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There | None:
-    """The number of what ``like`` is to follow, and a mark of it or of what was there before it. ``large``: try to do
-    without decoding another state beside this one."""
+    """The number and a mark of what ``like`` is to follow. ``large``: try not to decode another state."""
     entry = storage.head(key) if large else None
     beginning = _beginning(storage, key) if entry and entry.size > _SOME else None
     if entry and beginning and beginning.is_like(like) and SEGMENTS not in beginning.features:
@@ -156,8 +155,7 @@ class Published:
 
 
 def published(storage: Storage, key: str) -> Published | None:
-    """Whose state ``key`` holds and how new it is, without reading the whole of it; None where there is nothing.
-    Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
+    """The beginning of what ``key`` holds; None: nothing. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     try:
         head = storage.read_range(key, 0, _HEAD)
     except MissingFileError:
@@ -200,8 +198,7 @@ class SnapshotSettings:
 
     @property
     def least(self) -> int:
-        """Transactions that wait when a writer publishes after a commit. Fewer than may, since others commit while a
-        large state is on its way, and a writer may die."""
+        """Transactions that wait when a writer publishes: fewer than may, since others commit meanwhile."""
         return self.transactions - self.room
 
     @property
@@ -241,8 +238,7 @@ def is_due(
 
 
 def is_to_look(settings: SnapshotSettings, *, number: int, known: int) -> bool:
-    """Whether the writer of transaction ``number`` looks at what is published, which was at ``known`` or newer when it
-    last saw it. Of many writers few look, however long ago each last did."""
+    """Whether the writer of ``number`` looks at what is published, at ``known`` or newer: of many writers few do."""
     return number % settings.step == 0 and number - known >= settings.least
 
 

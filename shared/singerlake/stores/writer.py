@@ -210,8 +210,7 @@ class StreamWriter:
         return self._commit(RecordRun(run=run))
 
     def advance(self) -> bool:
-        """Fill the receipts that are settled by now; whether none is left. Raises as ``submit``, and
-        ``CommitRefusedError`` where a transaction turned out to be void."""
+        """Fill settled receipts; whether none is left. Raises as ``submit``, ``CommitRefusedError`` for a void one."""
         while self._waiting:
             receipt = self._waiting[0]
             assert self._loaded is not None
@@ -288,8 +287,7 @@ class StreamWriter:
         return True
 
     def _carry_over(self) -> None:
-        """What waited for its place in the store that was left is committed in this one, in its order; what took its
-        place there before that was closed is in the state already."""
+        """Commit what waited in the store that was left, in its order; what took its place there is in the state."""
         waiting, self._waiting = self._waiting, []
         for receipt in waiting:
             again = self._commit(receipt.change)

@@ -21,8 +21,7 @@ def consumed(items: list[Item]) -> Iterator[Item]:
 
 
 def batches(items: Iterable[Item], stored: Callable[[Item], int], *, size: int, most: int) -> Iterator[list[Item]]:
-    """Items in their order, in batches of at most ``size`` bytes, as ``stored`` says of each, and ``most`` items; a
-    larger one alone. Handing one over costs little beside the work on it."""
+    """Items in order, in batches of at most ``size`` bytes, as ``stored`` says, and ``most`` items, or of one."""
     batch: list[Item] = []
     held = 0
     for item in items:

@@ -25,8 +25,7 @@ _PREFIX = 2
 """Bytes of a stamp by which it is found. Of ten million stamps, some hundred and fifty have the same ones."""
 
 Take = Callable[[bytes, int], None]
-"""Called with a whole line and where it begins, in bytes. Raises ``ValueError`` or
-msgspec's ``DecodeError`` where the journal cannot have it."""
+"""Gets a whole line and its place in bytes. Raises ``ValueError`` or msgspec's ``DecodeError`` for a wrong one."""
 
 
 class _JournalHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -32,8 +32,7 @@ Resolve = Callable[[str, int], Sequence[str]]
 """Gives the addresses of a host and a port. Raises ``OSError``."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All that was given out of IPv6. Python counts what lies outside as global where no registry has a name for it, also
-where such addresses once stood for IPv4 ones or for those of a site."""
+"""All that was given out of IPv6. Python counts as global what no registry names, also old forms of IPv4."""
 _IPv4 = 32
 Connect = Callable[[str, int, float], socket.socket]
 """Connects to an address and a port within so many seconds. Raises ``OSError``."""
@@ -208,8 +207,7 @@ _OTHER = "application/octet-stream"
 
 
 class WebFiles:
-    """The files at the URLs that ``allowed`` lists. ``private``: also where their hosts have addresses that are not of
-    the public internet. Safe to share between threads."""
+    """The files at URLs that ``allowed`` lists, at public addresses, with ``private`` at any. For several threads."""
 
     def __init__(
         self,
@@ -309,8 +307,7 @@ class WebFiles:
 
 @dataclass
 class _Body:
-    """The body of a response, as it was sent: what is compressed stays so. ``whole`` is called when it was read to its
-    end, and the connection can take another request."""
+    """The body of a response as it was sent. ``whole`` is called once the connection can take another request."""
 
     response: http.client.HTTPResponse
     connection: Connection
@@ -350,8 +347,7 @@ def _ask(connection: Connection, location: WebFile) -> http.client.HTTPResponse:
 
 
 def trusting() -> ssl.SSLContext:
-    """Trust in the authorities of the system, and in those of certifi beside them; in those of ``SSL_CERT_FILE`` and
-    ``SSL_CERT_DIR`` alone where one of these variables is set."""
+    """Trust in the authorities of the system and of certifi, or in those that ``SSL_CERT_*`` names alone."""
     context = ssl.create_default_context()
     if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
         with suppress(ImportError):

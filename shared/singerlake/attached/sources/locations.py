@@ -72,8 +72,7 @@ class CloudObject:
 
 @dataclass(frozen=True, slots=True)
 class WebFile:
-    """A file of a web server, over https. ``host`` is in lower case and in ASCII, ``path`` and ``query`` are
-    percent-encoded; the latter is empty, or begins with ``?``."""
+    """A file over https: ``host`` in lower case and ASCII, ``path`` and ``query``, with its ``?``, percent-encoded."""
 
     host: str
     port: int

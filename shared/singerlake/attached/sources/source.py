@@ -24,8 +24,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """An opened file. ``size`` is the number of its bytes and ``media_type`` what they are, as far as that is known
-    before they are read. ``name`` is what the place calls the file."""
+    """An opened file: ``size`` in bytes and ``media_type``, as far as known before reading, and its ``name`` there."""
 
     stream: Readable | BinaryIO
     size: int | None

@@ -68,8 +68,7 @@ def _integer(text: str) -> int | float:
 
 
 def table_version(line: bytes) -> int | None:
-    """The ``version`` of a RECORD or ACTIVATE_VERSION message, as tables take it: an integer of 64 bits, also one that
-    is written as ``7.0``. None where it has none."""
+    """The ``version`` of a message as tables take it: an integer of 64 bits, ``7.0`` too; None: it has none."""
     try:
         version = _VERSION.decode(line).version
     except (*REFUSALS, ValueError):

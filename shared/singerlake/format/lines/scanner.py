@@ -15,8 +15,7 @@ except ImportError:
     compiled = None  # type: ignore[assignment]
 
 Run = tuple[str, bytes, int, int, list[str]]
-"""A stream; its lines; how many they are; the number of the first one, counted from where the scan began; and texts
-among which are the first and the last of their times."""
+"""Stream, lines, how many, the first one's number in the scan, and texts with their first and last time."""
 
 
 def available() -> bool:

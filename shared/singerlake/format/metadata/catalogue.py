@@ -20,8 +20,7 @@ _HINT = "delete it, or run 'singerlake rebuild'"
 
 
 def entry(manifest: Manifest) -> dict[str, Any] | None:
-    """The catalog entry of a stream, from its newest SCHEMA message; None for a stream that has no version. Raises
-    ``CorruptObjectError`` where its version has no schema."""
+    """A stream's catalog entry, by its newest SCHEMA message; None: none. Raises ``CorruptObjectError``."""
     schema = schema_in_force(manifest)
     return None if schema is None else stream_entry(manifest.stream, schema.schema, schema.key_properties)
 

@@ -21,8 +21,7 @@ ALL_OTHERS = ""
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What of a stream is kept: messages that are younger than ``older_than`` (``400d``), and the youngest
-    ``keep_versions`` versions. What either rule means expires."""
+    """What is kept: messages younger than ``older_than`` (``400d``), and the youngest ``keep_versions`` versions."""
 
     older_than: str | None = None
     keep_versions: int | None = None
@@ -44,8 +43,7 @@ Rule = Retention | WrongRetention
 
 
 def rules_in(stored: Any) -> dict[str, Rule]:
-    """What the ``retention`` of a tap says, by stream; people write it by hand, so it may be any JSON value. One that
-    is not an object counts as what is said of all streams."""
+    """A tap's ``retention`` by stream, written by hand, so any JSON; what is not an object is said of all streams."""
     if not isinstance(stored, dict):
         return {ALL_OTHERS: WrongRetention("it is not an object")}
     return {stream: _rule(each) for stream, each in stored.items()}

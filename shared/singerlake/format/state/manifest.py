@@ -48,8 +48,7 @@ def stored(manifest: Manifest) -> Manifest:
 
 
 def from_json(body: bytes, *, key: str) -> Manifest:
-    """Parse what is stored under ``key``. Raises ``CorruptObjectError``, also where the state has something of a
-    feature that it does not name, and ``UnsupportedFormatError``."""
+    """Parse what is stored under ``key``. Raises ``CorruptObjectError`` and ``UnsupportedFormatError``."""
     named = named_features(body, key=key)
     with collector_paused():
         manifest = decode_stored(body, Manifest, "not a manifest", hint=RESTORE, key=key)
@@ -77,8 +76,7 @@ def named_features(body: bytes, *, key: str) -> tuple[str, ...]:
 
 
 def check_format(body: bytes, *, key: str) -> None:
-    """Refuse what is not a JSON object, or was written in another format, before its fields are looked at. Raises
-    ``CorruptObjectError``, ``UnsupportedFormatError``."""
+    """Refuse another format, or no JSON. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     written = _head(body, key).format
     if written != FORMAT:
         raise UnsupportedFormatError(

@@ -71,8 +71,7 @@ def resolve_version(manifest: Manifest, text: str) -> str:
 
 
 def newest_version(manifest: Manifest) -> str | None:
-    """The version (hash) of the stream's newest SCHEMA message, whose schema stands for the stream as it is now (5.4 of
-    ``shared/docs/format``); None where there is none."""
+    """The version (hash) of the stream's newest SCHEMA message (5.4 of ``shared/docs/format``); None: none."""
     schemas, files = manifest.schemas, manifest.files
     versions = [each for each in manifest.versions if each in schemas]
     # Of these no message was kept yet, so they came behind all that were.

@@ -104,8 +104,7 @@ class Driver(Protocol):
         called once, before a byte of it is sent. True where the answers prove that storage has all of it."""
 
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:
-        """Make an object of given bytes and parts of others, whole or not at all, copied by the cloud where it can.
-        Raises ``MissingFileError`` where a part is not there."""
+        """Make an object of bytes and parts of others, whole or not at all. Raises ``MissingFileError``."""
 
 
 def unless_absent(is_absent: Callable[[Exception], bool], request: Callable[[], Result]) -> Result | None:

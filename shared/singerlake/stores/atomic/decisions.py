@@ -140,8 +140,7 @@ class Commit:
 
 
 def commits_of(decisions: Decisions, *, aborted: bool = False) -> list[Commit]:
-    """The commits that took place, oldest first; with ``aborted`` also those that were decided against. Raises what
-    storage raises, ``CorruptObjectError`` and ``UnsupportedFormatError``."""
+    """The commits that took place, oldest first, and with ``aborted`` the others. Raises as ``all_of``, and storage."""
     every = decisions.all_of(decisions.listed().names)
     return [_commit(decision) for decision in every if decision.committed or aborted]
 

@@ -195,8 +195,7 @@ class DynamoLog:
         return len(keys) + len(objects)
 
     def _item(self, number: int, body: bytes, largest: int) -> Item | None:
-        """A record's item, with its body as an object where it would be larger than ``largest`` bytes; None where the
-        number is taken, as far as that was looked at."""
+        """A record's item, its body an object above ``largest`` bytes; None where the number was seen to be taken."""
         if _size(self._table_id, body) > largest:
             return self._spill(number, body)
         return {**key_of(self._table_id, number), "body": {"S": body.decode("utf-8")}}
@@ -212,8 +211,7 @@ class DynamoLog:
         return False if self.floor() >= number else None
 
     def _spill(self, number: int, body: bytes) -> Item | None:
-        """The item of a record whose body is an object, stored once however often the append is tried; None where the
-        number is taken, so that the loser of a race leaves nothing behind."""
+        """The item of a record whose body is an object, stored once; None where the number is taken."""
         key, sha256 = key_of(self._table_id, number), hashlib.sha256(body).hexdigest()
         spilled = self._spilled
         if spilled is None or (spilled.number, spilled.sha256) != (number, sha256):
@@ -280,8 +278,7 @@ class NextRecord:
 
 
 def append_together(records: Sequence[NextRecord], kept: Item) -> bool:
-    """Append to several logs of one table, and keep the item ``kept``, whose key nothing has: all or nothing. False
-    where another record came first. Raises as ``DynamoLog.append``."""
+    """Append to several logs, and keep the item ``kept``, or do nothing: False. Raises as ``DynamoLog.append``."""
     table, largest = records[0].log._table, min(LARGEST_ITEM, LARGEST_TOGETHER // len(records))
     items: list[tuple[NextRecord, Item]] = []
     for record in records:

@@ -112,8 +112,8 @@ class DynamoMarks:
         return mark
 
     def swap(self, table: str, before: str | None, after: str) -> bool:
-        """Make it ``after``, a text that no mark ever was, where it is ``before`` (None: where there is none). False
-        where it is another one. Raises ``UnknownOutcomeError``."""
+        """Replace ``before`` (None: none) by ``after``, a new text; False for another. Raises
+        ``UnknownOutcomeError``."""
 
         def look() -> bool | None:
             now = self.read(table)

@@ -97,8 +97,7 @@ class LastChange:
         self._looked: float | None = None
 
     def touch(self, *, always: bool = False) -> None:
-        """Change the object: for entries at most once in a while, for records ``always``. It only tells others sooner
-        what is on storage anyway, so its failure is nobody's."""
+        """Change the object, for entries once in a while. It only tells others sooner, so its failure is nobody's."""
         now = self._clock.monotonic()
         if not always and self._touched is not None and now - self._touched < self._settings.touch:
             return
@@ -118,8 +117,7 @@ class LastChange:
             self._time.observe(head.last_modified, sent=sent, received=self._clock.monotonic())
 
     def changed(self) -> bool:
-        """Whether there may be something new since this was last asked. True at intervals in any case:
-        a writer that crashed between a write and its touch left no sign."""
+        """Whether there may be something new; at intervals in any case, as a writer may crash before its touch."""
         head = self._storage.head(self._key)
         etag = head.etag if head else None
         now = self._clock.monotonic()

@@ -154,8 +154,8 @@ class MergeStore(SettlingStore):
         return Pending(transaction.id, self._entries.key(key.name))
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """As the port says; asks storage for nothing before the transaction is due. Raises ``UnknownOutcomeError``
-        where its entry is gone and the state does not show it."""
+        """Asks storage for nothing before the transaction is due. Raises ``UnknownOutcomeError`` where its entry is
+        gone and the state does not show it."""
         outcomes = self._records.outcomes
         if pending.id not in outcomes and pending.id not in self._waiting and pending.id not in self._gone:
             self._adopt(pending)
@@ -277,8 +277,7 @@ class MergeStore(SettlingStore):
 
 
 def _refused(state: Manifest, transaction: Transaction) -> Conflict | None:
-    """Why a transaction does not fit a state. New files are held against the listed ones of their ids alone, since to
-    put them at the end of all would cost a copy each time."""
+    """Why a transaction does not fit a state. New files are held against those of their ids: the end costs a copy."""
     change = transaction.change
     if isinstance(change, AddFiles):
         listed = [state.by_id[file.id] for file in change.files if file.id in state.by_id]

@@ -80,8 +80,7 @@ class Connections:
 
     @contextmanager
     def lent(self) -> Iterator[Connection]:
-        """A connection in autocommit mode and outside any transaction; what is left open in it is rolled back. Raises
-        ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError``."""
+        """A connection in autocommit mode; what is left open in it is rolled back. Raises as ``connect``."""
         connection = self._taken() or connect(self._url)
         try:
             yield connection
@@ -119,8 +118,7 @@ class Connections:
                 threading.Thread(target=self._sweep, name="singerlake-postgres-idle", daemon=True).start()
 
     def _sweep(self) -> None:
-        """Close what was not used between ``_TICKS`` looks at it, and end when nothing is left. In real time, whatever
-        clock the stores have: it is the server that waits."""
+        """Close what was not used between ``_TICKS`` looks, in real time: it is the server that waits."""
         never = threading.Event()
         while True:
             never.wait(self._idle_seconds / _TICKS)
@@ -167,8 +165,7 @@ def driver() -> Any:
 
 
 def connect(url: str) -> Connection:
-    """A new connection. Raises ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError``; none of
-    them holds anything of ``url``, nor is chained to what does."""
+    """A new connection. Raises ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError`` without ``url``."""
     psycopg = driver()
     try:
         parameters = psycopg.conninfo.conninfo_to_dict(url)

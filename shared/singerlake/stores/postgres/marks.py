@@ -25,8 +25,8 @@ class PostgresMarks:
         return self._session.read(lambda connection: self._found(connection, table))
 
     def swap(self, table: str, before: str | None, after: str) -> bool:
-        """Make it ``after``, a text that no mark ever was, where it is ``before`` (None: where there is none). False
-        where it is another one. Raises ``UnknownOutcomeError``."""
+        """Replace ``before`` (None: none) by ``after``, a new text; False for another. Raises
+        ``UnknownOutcomeError``."""
 
         def work(connection: Connection) -> WriteResult[bool]:
             row = (after, self._id(table))

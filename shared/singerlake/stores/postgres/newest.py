@@ -1,5 +1,4 @@
-"""The newest state of a stream in PostgreSQL: of few files from the rows alone, of many from ``manifest.json`` and the
-transactions after it, so that nobody reads a row for each file."""
+"""The newest state in PostgreSQL: of few files from rows, of many from ``manifest.json`` and what came after it."""
 
 from __future__ import annotations
 
@@ -171,8 +170,7 @@ def list_of_rows(connection: Connection, table_id: str) -> FileList:
 
 
 class RowSegments:
-    """The ``SegmentSource`` of one stream. Segments are read from storage; one that is gone or damaged there is read
-    from the rows. Rows that have changed since are never taken for it."""
+    """The ``SegmentSource`` of one stream: rows, if they are the same, stand for a segment that is lost on storage."""
 
     def __init__(self, session: Session, table_id: str, objects: SegmentObjects) -> None:
         self._session = session

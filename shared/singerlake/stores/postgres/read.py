@@ -120,8 +120,7 @@ def has_more_files(connection: Connection, table_id: str, than: int) -> bool:
 
 
 def read_row(connection: Connection, table_id: str) -> Manifest | None:
-    """What the stream's own row says: the state but for its files; None: no such stream. Raises
-    ``CorruptObjectError``, ``UnsupportedFormatError``."""
+    """The stream's own row; None: no such stream. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     row = connection.execute(_STREAM, (table_id,)).fetchone()
     if row is None:
         return None

@@ -63,8 +63,7 @@ def applied(state: Manifest, transaction: Transaction) -> Manifest | Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From the state ``before`` to the one ``after`` a transaction. ``xid`` is PostgreSQL's number of its own
-    transaction, as text. ``changed`` is what differs, None: to be found."""
+    """From ``before`` to ``after``, in PostgreSQL's transaction ``xid``. ``changed``: the difference, None: to find."""
 
     table_id: str
     before: Manifest

@@ -343,8 +343,7 @@ class Worker:
         self._backoff = Backoff(self.clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
 
     def run(self, *, idle_exit: float | None = None) -> None:
-        """Work until ``ended``, or until no message came for ``idle_exit`` seconds. A queue or a storage that fails is
-        waited for, and told in the log. Raises nothing that may pass."""
+        """Work until ``ended``, or ``idle_exit`` seconds without a message. Failures are logged and waited for."""
         busy_at = self.clock.monotonic()
         while not self.ended.is_set():
             taken = self.once()

@@ -55,8 +55,7 @@ class Queue(Protocol):
         dropped."""
 
     def receive(self, most: int, *, wait: int) -> Sequence[Received]:
-        """Up to ``most`` messages, waiting up to ``wait`` seconds for the first. Others of their groups are given out
-        once these are deleted; these are given out again if they are not."""
+        """Up to ``most`` messages, after up to ``wait`` seconds; those of their groups wait until these are deleted."""
 
     def delete(self, messages: Sequence[Received]) -> Sequence[Received]:
         """Delete messages; gives those that could not be, which will be given out again."""

@@ -51,8 +51,7 @@ _BUSY = frozenset({"RequestThrottled", "ThrottlingException", "Throttling", "Ove
 
 
 class SqsQueue:
-    """A FIFO queue, which many threads may share. ``s3`` gives credentials and region; what concerns S3 alone is not
-    looked at. Nothing is sent before the first call."""
+    """A FIFO queue, for many threads, by credentials and region of ``s3``. Nothing is sent before the first call."""
 
     def __init__(self, settings: QueueSettings, s3: S3Settings | None = None, *, clock: Clock) -> None:
         self._url = settings.url

@@ -153,8 +153,7 @@ class QueuedStore:
         return False
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict | Pending:
-        """Send new files, and let everything else wait for what was sent before it. Where there is no such thing, and
-        for new files that cannot be sent, as the store itself."""
+        """Send new files, and let everything else wait for them. What waits for nothing goes to the store itself."""
         for_queue = self._is_for_queue(base, transaction)
         if for_queue and not self._waiting and isinstance(refused := apply(base.manifest, transaction), Conflict):
             return refused

@@ -74,8 +74,7 @@ class SegmentObjects:
         self.stream = stream
 
     def load(self, segment: Segment) -> Run:
-        """The files of a segment; of those read last some are kept. Raises ``CorruptObjectError`` for one that is gone,
-        or is another than the state says, and what storage raises."""
+        """The files of a segment; some are kept. Raises ``CorruptObjectError`` where it is gone or another."""
         if (run := at_hand(segment)) is not None:
             return run
         run = self._decoded(segment, self._own_text(segment))

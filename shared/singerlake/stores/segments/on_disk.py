@@ -20,8 +20,7 @@ _LEVEL = 1
 
 
 class LocalSegments:
-    """The ``SegmentSource`` of a list of which some segments are on this machine's disk; ``others`` are in a list.
-    ``made``, in the plural, is what is kept on it."""
+    """A ``SegmentSource``, partly on disk; ``others`` are in a list. ``made``, a plural, is what is kept."""
 
     def __init__(self, others: FileList, made: str) -> None:
         self._others = others

@@ -168,8 +168,7 @@ class FileList(Sequence[DataFile]):
         return FileList(tail if stop > begin else (), parts=parts, source=self._source)
 
     def touching(self, start: int, stop: int | None = None) -> FileList:
-        """The files that hold any offset from ``start`` up to ``stop``. Of segments none is read but those that are
-        cut, and of those maybe only the files that are wanted."""
+        """The files with offsets from ``start`` up to ``stop``. Only segments that are cut are read, maybe in part."""
         end = max(self.end or 0, start)
         stop = end if stop is None else stop
         parts: list[Part] = []

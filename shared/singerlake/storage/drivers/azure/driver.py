@@ -242,8 +242,7 @@ def key_of(name: str) -> str | None:
 
 
 def begins(prefix: str) -> str:
-    """What the names of all keys begin with that begin with ``prefix``, and perhaps names of others. A dot at its end
-    is the last of a segment in some of these keys only."""
+    """What the names of all keys with this prefix begin with. A last dot ends a segment in some of them only."""
     return name_of(prefix.rstrip(".")) if prefix.endswith(".") else name_of(prefix)
 
 
@@ -303,8 +302,7 @@ class Composer:
     source: Callable[[str], Source]
 
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:
-        """Make the object. The server copies what is long enough, unless it refuses to: then all is fetched and sent.
-        Raises ``MissingFileError`` where a part is not there."""
+        """Make the object; all is fetched and sent where the server refuses to copy. Raises ``MissingFileError``."""
         sources = Sources(self.objects, ask)
         total = sum(len(piece) if isinstance(piece, bytes) else piece.size for piece in pieces)
         share = 2 * total // MOST_BLOCKS

@@ -238,8 +238,7 @@ def crc32c(body: bytes | memoryview) -> str | None:
 
 
 def _body(reply: Any) -> bytes:
-    """The bytes of a reply, as they are stored: requests would unpack what an object says is packed. Raises where they
-    end too early, or are not those whose checksum came with them."""
+    """The bytes of a reply, as they are stored. Raises where they end too early, or have another checksum."""
     from requests.exceptions import ChunkedEncodingError
 
     headers = reply.headers

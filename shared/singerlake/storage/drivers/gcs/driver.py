@@ -126,8 +126,7 @@ class GcsDriver:
         return self._checked(self._prefix + key)
 
     def _checked(self, name: str) -> str:
-        """A name that Google Cloud Storage takes: at most 1024 bytes of UTF-8 without line breaks. Raises
-        ``NameTooLongError`` and ``CorruptObjectError``."""
+        """A name that Google takes, by length and characters. Raises ``NameTooLongError``, ``CorruptObjectError``."""
         try:
             length = len(name.encode())
         except UnicodeEncodeError:

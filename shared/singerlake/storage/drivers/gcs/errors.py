@@ -41,8 +41,7 @@ _PERMISSION = re.compile(r"\bstorage\.[a-zA-Z]+\.[a-zA-Z]+\b")
 
 
 def meaning(error: Exception) -> Meaning:
-    """What a failed write tells about its effect. Only errors of Google's libraries, and of those they send requests
-    with, have a meaning; others are raised again."""
+    """What a failed write tells about its effect. What is not Google's, or of its transport, is raised again."""
     import requests
     import urllib3
     from google.api_core.exceptions import GoogleAPICallError

@@ -187,8 +187,8 @@ class S3Driver:
         return Target(self._client, self._object(key), self._encryption(), sent)
 
     def _under(self, etag: str, key: str, request: Callable[..., Result]) -> Result:
-        """Send a request under If-Match in the form the store honours. A quoted ETag that is refused although it is
-        the object's shows a store that wants it bare."""
+        """Send a request under If-Match in the form the store honours. A quoted ETag that is refused although it is the
+        object's shows a store that wants it bare."""
         form = self._learned.etag_form
         if form is not None:
             return request(IfMatch=form.format(etag))
