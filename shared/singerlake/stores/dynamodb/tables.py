@@ -112,8 +112,7 @@ class DynamoMarks:
         return mark
 
     def swap(self, table: str, before: str | None, after: str) -> bool:
-        """Replace ``before`` (None: none) by ``after``, a new text; False for another. Raises
-        ``UnknownOutcomeError``."""
+        """Put ``after``, a new text, for ``before`` (None: none), else False. Raises ``UnknownOutcomeError``."""
 
         def look() -> bool | None:
             now = self.read(table)

@@ -25,8 +25,7 @@ class PostgresMarks:
         return self._session.read(lambda connection: self._found(connection, table))
 
     def swap(self, table: str, before: str | None, after: str) -> bool:
-        """Replace ``before`` (None: none) by ``after``, a new text; False for another. Raises
-        ``UnknownOutcomeError``."""
+        """Put ``after``, a new text, for ``before`` (None: none), else False. Raises ``UnknownOutcomeError``."""
 
         def work(connection: Connection) -> WriteResult[bool]:
             row = (after, self._id(table))
