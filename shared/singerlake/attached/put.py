@@ -132,7 +132,7 @@ def _below(top: str, status: os.stat_result, home: str | None) -> Iterator[Found
 
 
 def _entered(path: str, status: os.stat_result, above: Sequence[_Inode], home: str | None) -> _Inode:
-    inode = _inode(status)
+    inode = status.st_dev, status.st_ino
     if inode in above:
         raise SettingError("this folder is a link to a folder above it", hint="remove the link", file=path)
     if home is not None and os.path.join(os.path.realpath(path), "").startswith(os.path.join(home, "")):
@@ -145,10 +145,6 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder), key=os.fsencode)
     except OSError as error:
         raise _unreadable(folder, error) from error
-
-
-def _inode(status: os.stat_result) -> _Inode:
-    return status.st_dev, status.st_ino
 
 
 def _status(path: str) -> os.stat_result:
@@ -282,7 +278,8 @@ def write_data_file(path: Path, stream: str, version: str, header: FileHeader, k
     ``StorageFullError``, ``AccessDeniedError`` and ``StorageUnavailableError`` of the spool."""
     rows = tuple(_row(number, each) for number, each in enumerate(kept))
     try:
-        spool = Spool(path, _schema_line(stream), header, level=_LEVEL)
+        schema = encode({"type": "SCHEMA", "stream": stream, "schema": SCHEMA, "key_properties": [PROPERTY]})
+        spool = Spool(path, schema, header, level=_LEVEL)
         lines: list[bytes] = []
         size = 0
         for each in kept:
@@ -310,10 +307,6 @@ def _append(spool: Spool, lines: Sequence[bytes]) -> None:
         raw = b"".join(lines)
         member = compress_member(raw, _LEVEL)
         spool.append(member, raw_bytes=len(raw), messages=len(lines), records=len(lines))
-
-
-def _schema_line(stream: str) -> bytes:
-    return encode({"type": "SCHEMA", "stream": stream, "schema": SCHEMA, "key_properties": [PROPERTY]})
 
 
 def _record_line(stream: str, kept: PutFile) -> bytes:

@@ -67,15 +67,12 @@ def full_hash(schema: Any) -> str:
     spelling = blake2b(json.dumps(schema).encode(), digest_size=16).digest()
     known = _hashes.get(spelling)
     if known is None:
-        known = _full_hash(schema)
+        fingerprint = fingerprint64(canonical_schema(schema)).to_bytes(8, "big")
+        known = base64.b85encode(fingerprint).decode("ascii")
         if len(_hashes) >= _KEPT:
             _hashes.clear()
         _hashes[spelling] = known
     return known
-
-
-def _full_hash(schema: Any) -> str:
-    return base64.b85encode(fingerprint64(canonical_schema(schema)).to_bytes(8, "big")).decode("ascii")
 
 
 def schema_hash(schema: Any) -> str:

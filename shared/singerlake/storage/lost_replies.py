@@ -36,10 +36,6 @@ class Meaning(Enum):
         return self in (Meaning.BUSY, Meaning.CONFLICT, Meaning.UNKNOWN)
 
 
-def _at_once(_: Exception) -> float:
-    return 0.0
-
-
 @dataclass(frozen=True)
 class DriverErrors:
     """What the errors of one driver say. ``meaning`` raises an error again that is not the driver's. ``reason`` is what
@@ -47,7 +43,7 @@ class DriverErrors:
 
     meaning: Callable[[Exception], Meaning]
     reason: Callable[[Exception], RetryReason]
-    retry_after: Callable[[Exception], float] = _at_once
+    retry_after: Callable[[Exception], float] = lambda _: 0.0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -230,14 +231,12 @@ class CloudStorage:
     def _pages(self, prefix: str, folders: bool, start_after: str) -> Iterator[Page]:
         token = None
         while True:
-            page = self._ask(prefix, self._page_request(prefix, folders, start_after, token))
+            asked = partial(self._driver.page, prefix, folders=folders, start_after=start_after, token=token)
+            page = self._ask(prefix, asked)
             yield page
             token = page.token
             if token is None:
                 return
-
-    def _page_request(self, prefix: str, folders: bool, start_after: str, token: str | None) -> Callable[[], Page]:
-        return lambda: self._driver.page(prefix, folders=folders, start_after=start_after, token=token)
 
     def _arrived(self, key: str, size: int) -> Entry | None:
         """The entry of an object of ``size`` bytes that was sent, and may be there though that failed."""

@@ -203,11 +203,8 @@ class LocalStorage:
         folder, slash, _ = prefix.rpartition("/")
         after = os.fsencode(start_after)
         for key in self._walk(folder + slash, os.fsencode(prefix), after):
-            try:
-                yield entry_of(key, os.stat(f"{self._places.top}/{key}"))
-            except OSError:
-                if (entry := self._listed(key)) is not None:
-                    yield entry
+            if (entry := self._listed(key)) is not None:
+                yield entry
 
     def list_folder(self, prefix: str) -> Folder:
         check_prefix(prefix)

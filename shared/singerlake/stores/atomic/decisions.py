@@ -142,8 +142,8 @@ class Commit:
 def commits_of(decisions: Decisions, *, aborted: bool = False) -> list[Commit]:
     """The commits that took place, oldest first, and with ``aborted`` the others. Raises as ``all_of``, and storage."""
     every = decisions.all_of(decisions.listed().names)
-    return [_commit(decision) for decision in every if decision.committed or aborted]
-
-
-def _commit(decision: Decision) -> Commit:
-    return Commit(decision.id, decision.at, decision.run, decision.writer, decision.streams, decision.committed)
+    return [
+        Commit(each.id, each.at, each.run, each.writer, each.streams, each.committed)
+        for each in every
+        if each.committed or aborted
+    ]

@@ -288,7 +288,7 @@ class DynamoTable:
                 raise UnprocessedError
             return True
 
-        self._settle(Write[bool](send, _no_look, refused=False, conditional=False))
+        self._settle(Write[bool](send, lambda: None, refused=False, conditional=False))
 
     def _settle(self, write: Write[Result]) -> Result:
         return send_until_known(
@@ -343,10 +343,6 @@ def foreign(table: DynamoTable, item: Item, **more: object) -> CorruptObjectErro
         table_id=item[HASH]["S"],
         **more,
     )
-
-
-def _no_look() -> None:
-    return None
 
 
 class UnprocessedError(Exception):

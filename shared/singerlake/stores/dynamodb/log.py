@@ -196,7 +196,9 @@ class DynamoLog:
 
     def _item(self, number: int, body: bytes, largest: int) -> Item | None:
         """A record's item, its body an object above ``largest`` bytes; None where the number was seen to be taken."""
-        if _size(self._table_id, body) > largest:
+        # As DynamoDB counts: of UTF-8, names with values.
+        size = len("table_id" + self._table_id + "number" + "body") + _LONGEST_NUMBER + len(body)
+        if size > largest:
             return self._spill(number, body)
         return {**key_of(self._table_id, number), "body": {"S": body.decode("utf-8")}}
 
@@ -298,8 +300,3 @@ def append_together(records: Sequence[NextRecord], kept: Item) -> bool:
         return False if taken else None
 
     return table.write(put(kept, FREE), *actions, look=look)
-
-
-def _size(table_id: str, body: bytes) -> int:
-    """Bytes of a record's item, as DynamoDB counts them: of UTF-8, names with values."""
-    return len("table_id" + table_id + "number" + "body") + _LONGEST_NUMBER + len(body)

@@ -167,7 +167,8 @@ class MergeStore(SettlingStore):
         if pending.id in outcomes:
             return outcomes[pending.id] or state
         if state.manifest.closed is not None:
-            return _closed(state.manifest)
+            successor = state.manifest.closed
+            return Conflict(f"the stream was closed and continues in {successor}", successor=successor)
         if pending.id in self._gone:
             raise UnknownOutcomeError(
                 "a stored transaction is gone, and is not in the stream's state",
@@ -294,10 +295,6 @@ def _took_effect(state: Manifest, change: Change | None) -> bool:
     if isinstance(change, Close):
         return state.closed == change.successor
     return change is not None and is_done(state, change)
-
-
-def _closed(state: Manifest) -> Conflict:
-    return Conflict(f"the stream was closed and continues in {state.closed}", successor=state.closed)
 
 
 @dataclass

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SettingError, SingerlakeError
@@ -232,7 +232,9 @@ def _bare(etag: str) -> str:
 
 def name_of(key: str) -> str:
     """The name that a key is stored under."""
-    return _WRITTEN.sub(lambda found: "".join(f"~{byte:02X}" for byte in _bytes(found[0])), key)
+    return _WRITTEN.sub(
+        lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode("utf-8", "surrogateescape")), key
+    )
 
 
 def key_of(name: str) -> str | None:
@@ -257,10 +259,6 @@ def checked_root(prefix: str) -> str:
             lake_root=prefix,
         )
     return f"{prefix}/"
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True)
@@ -312,7 +310,8 @@ class Composer:
 
         def in_blocks(parts: Sequence[Part | Together], pool: ThreadPoolExecutor) -> None:
             # Of a source that ends too early the server may copy less.
-            last = {part.key: part for part in sorted(filter(_is_copied, parts), key=lambda part: part.end)}
+            copied = sorted((part for part in parts if isinstance(part, Part)), key=lambda part: part.end)
+            last = {part.key: part for part in copied}
             list(pool.map(sources.check, last.values()))
             blob = self.blob(key)
 
@@ -351,10 +350,6 @@ class Composer:
                 raise
             # A firewall may keep the server from its own source, and Azurite knows no such copies.
             raise NotCopiedError from error
-
-
-def _is_copied(part: Part | Together) -> TypeGuard[Part]:
-    return isinstance(part, Part)
 
 
 def _in_blocks(blob: Any, count: int, stage: Callable[[int, str], None], ask: Ask) -> None:

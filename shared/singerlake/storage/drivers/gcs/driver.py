@@ -24,8 +24,6 @@ from singerlake.storage.drivers.gcs.upload import BLOCK, LONG, Composer, send_bl
 from singerlake.storage.keys import root_prefix
 from singerlake.storage.port import Entry, Part
 
-__all__ = ["GcsDriver", "GcsSettings"]
-
 _LONGEST_NAME = 1024
 """Bytes (https://cloud.google.com/storage/docs/objects#naming)."""
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")

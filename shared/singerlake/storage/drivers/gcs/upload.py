@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from singerlake.clock import IdSource
 from singerlake.errors import ConfigurationError, MissingFileError, StorageUnavailableError
 from singerlake.interpreter.threads import in_order, threads_ahead
-from singerlake.storage.cloud.compose import SENT, Sources, Together, arranged
+from singerlake.storage.cloud.compose import SENT, NotCopiedError, Sources, Together, arranged
 from singerlake.storage.cloud.driver import Ask
 from singerlake.storage.drivers.gcs.bucket import KIND, MADE, MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.drivers.gcs.client import Body, not_gcs, parsed
@@ -228,10 +228,6 @@ class _Source:
     key: str | None = None
 
 
-class _NotJoinedError(Exception):
-    """The server refused to join objects that are there, so that all of them are to be fetched and sent."""
-
-
 @dataclass(frozen=True)
 class Composer:
     """Composes objects in one bucket; ``prefix`` is the lake's within it."""
@@ -264,7 +260,7 @@ class Composer:
                 max((each.size for each in whole), default=0) >= LEAST
                 and len({each.storage_class for each in whole}) == 1
             ):
-                with suppress(_NotJoinedError):
+                with suppress(NotCopiedError):
                     _Join(self, key, size, whole[0].storage_class, pool).make(wanted, seen)
                     return
             self._send(key, wanted, size, pool)
@@ -312,7 +308,7 @@ class _Join:
         """Temporary objects that may be there."""
 
     def make(self, wanted: Sequence[bytes | Part], seen: dict[str, Seen]) -> None:
-        """Make the object. Raises ``_NotJoinedError`` where the server does not join what is there."""
+        """Make the object. Raises ``NotCopiedError`` where the server does not join what is there."""
         try:
             sources = self._sources(wanted, seen)
             while len(sources) > JOINED:
@@ -400,7 +396,7 @@ class _Join:
         if there is not None and there.size == size:
             return {"generation": there.generation, "size": there.size}
         self._check(sources, refused)
-        raise _NotJoinedError from refused
+        raise NotCopiedError from refused
 
     def _check(self, sources: Sequence[_Source], refused: Exception) -> None:
         """See whether the sources are what they were when they were looked at."""
