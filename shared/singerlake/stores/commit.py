@@ -10,20 +10,10 @@ import msgspec
 
 from singerlake.clock import Backoff, Clock
 from singerlake.errors import MissingFileError, StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.additions import Conflict, is_known
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.transactions import (
-    AddFiles,
-    AddTogether,
-    Change,
-    CollectFiles,
-    CommitFiles,
-    ExpireFiles,
-    PrepareFiles,
-    ReplaceFiles,
-    Transaction,
-)
 from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, SettlingStore
 
 ATTEMPTS = 100
@@ -85,7 +75,7 @@ def newer(one: Loaded, other: Loaded) -> Loaded:
 
 
 def commit_once(
-    store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock
+    store: ManifestStore, base: Loaded, transaction: tx.Transaction, *, clock: Clock
 ) -> Loaded | Outdated | Conflict:
     """One try to commit, for a whole new state: that must not follow another state than the one it was made from. Waits
     where the store settles later. Raises what the store raises, and as ``Commit.wait``."""
@@ -94,14 +84,14 @@ def commit_once(
 
 
 def commit_transaction(
-    store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock, attempts: int = ATTEMPTS
+    store: ManifestStore, base: Loaded, transaction: tx.Transaction, *, clock: Clock, attempts: int = ATTEMPTS
 ) -> Loaded | Conflict:
     """The state with ``transaction``, once settled, or why not. Raises as ``submit_transaction``, ``Commit.wait``."""
     return submit_transaction(store, base, transaction, clock=clock, attempts=attempts).wait(base)
 
 
 def submit_transaction(
-    store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock, attempts: int = ATTEMPTS
+    store: ManifestStore, base: Loaded, transaction: tx.Transaction, *, clock: Clock, attempts: int = ATTEMPTS
 ) -> Commit:
     """Commit ``transaction``, without waiting where the store settles it later.
 
@@ -165,20 +155,20 @@ def state_lost(doing: str, **where: object) -> UnknownOutcomeError:
     )
 
 
-def is_done(manifest: Manifest, change: Change) -> bool:
+def is_done(manifest: Manifest, change: tx.Change) -> bool:
     """Whether all that a change is to do to files is in the state already, so that it must not be committed again."""
-    if isinstance(change, PrepareFiles) and manifest.prepared is not msgspec.UNSET:
+    if isinstance(change, tx.PrepareFiles) and manifest.prepared is not msgspec.UNSET:
         return manifest.prepared.commit == change.commit
-    if isinstance(change, AddFiles | PrepareFiles | CommitFiles):
+    if isinstance(change, tx.AddFiles | tx.PrepareFiles | tx.CommitFiles):
         files = change.files
-    elif isinstance(change, AddTogether):
+    elif isinstance(change, tx.AddTogether):
         # A part without files says how a run stands, which no file tells.
         return bool(change.parts) and all(is_done(manifest, part) for part in change.parts)
-    elif isinstance(change, ReplaceFiles):
+    elif isinstance(change, tx.ReplaceFiles):
         files = change.new
-    elif isinstance(change, CollectFiles):
+    elif isinstance(change, tx.CollectFiles):
         return _collected(manifest, change)
-    elif isinstance(change, ExpireFiles):
+    elif isinstance(change, tx.ExpireFiles):
         left = not manifest.files or manifest.files[0].end > change.before
         return left and change.lineage == manifest.lineage and change.before <= manifest.next_offset
     else:
@@ -200,7 +190,7 @@ def refuse_missing(store: ManifestStore, base: Loaded, missing: Mapping[str, New
             )
 
 
-def _collected(manifest: Manifest, change: CollectFiles) -> bool:
+def _collected(manifest: Manifest, change: tx.CollectFiles) -> bool:
     if any(id in manifest.by_id for id in (*change.shown, *change.deleted, *change.forgotten)):
         return False
     steps = ((change.shown, "shown"), (change.deleted, "deleted"), (change.forgotten, "id"))

@@ -14,22 +14,9 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest, Run, StreamSchema
-from singerlake.format.state.transactions import (
-    AddFiles,
-    AttachFiles,
-    Change,
-    Close,
-    CollectFiles,
-    EraseFiles,
-    ExpireFiles,
-    Rebase,
-    RecordRun,
-    ReplaceFiles,
-    RetireFiles,
-    Transaction,
-)
 
 
 class MergeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,96 +30,96 @@ class MergeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str | None = None
 
 
-def to_entry(transaction: Transaction, *, after: str | None = None) -> MergeEntry:
+def to_entry(transaction: tx.Transaction, *, after: str | None = None) -> MergeEntry:
     """``transaction`` as an entry. The file ids of a change must differ from each other."""
     patch, order = _patch(transaction.change)
     return MergeEntry(id=transaction.id, at=transaction.at, patch=patch, order=order, after=after)
 
 
-def to_transaction(entry: MergeEntry) -> Transaction:
+def to_transaction(entry: MergeEntry) -> tx.Transaction:
     """The transaction that an entry holds. Raises ``msgspec.ValidationError`` where it holds none."""
-    return Transaction(id=entry.id, at=entry.at, change=_change(entry.patch, entry.order))
+    return tx.Transaction(id=entry.id, at=entry.at, change=_change(entry.patch, entry.order))
 
 
-def file_ids(change: Change) -> tuple[str, ...]:
+def file_ids(change: tx.Change) -> tuple[str, ...]:
     """The ids that a change names, in its order."""
-    if isinstance(change, AddFiles):
+    if isinstance(change, tx.AddFiles):
         return tuple(file.id for file in change.files)
-    if isinstance(change, ReplaceFiles):
+    if isinstance(change, tx.ReplaceFiles):
         return (*change.old, *(file.id for file in change.new))
-    if isinstance(change, RetireFiles):
+    if isinstance(change, tx.RetireFiles):
         return tuple(id for id, _ in change.files)
-    if isinstance(change, CollectFiles):
+    if isinstance(change, tx.CollectFiles):
         return (*change.shown, *change.deleted, *change.forgotten)
     return ()
 
 
-def _patch(change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _patch(change: tx.Change) -> tuple[dict[str, Any], tuple[str, ...]]:
     order = file_ids(change)
-    if isinstance(change, AddFiles):
+    if isinstance(change, tx.AddFiles):
         schemas = {version: _schema_out(schema) for version, schema in change.schemas.items()}
         runs = {"runs": {change.run.id: _fields(change.run)}} if change.run is not None else {}
         # Under a name of its own: a writer that does not know attached files must not pass over them.
-        name = "attached" if isinstance(change, AttachFiles) else "files"
+        name = "attached" if isinstance(change, tx.AttachFiles) else "files"
         return {name: {file.id: _file_out(file) for file in change.files}, "schemas": schemas, **runs}, order
-    if isinstance(change, ReplaceFiles):
+    if isinstance(change, tx.ReplaceFiles):
         gone: dict[str, Any] = dict.fromkeys(change.old)
         # Under a name of its own: a writer that does not know holes must not take the one for the other.
-        name = "erased" if isinstance(change, EraseFiles) else "files"
+        name = "erased" if isinstance(change, tx.EraseFiles) else "files"
         return {name: gone | {file.id: _file_out(file) for file in change.new}}, order
-    if isinstance(change, ExpireFiles):
+    if isinstance(change, tx.ExpireFiles):
         return {"expired": {"before": change.before, "lineage": change.lineage}}, order
-    if isinstance(change, RetireFiles):
+    if isinstance(change, tx.RetireFiles):
         return {"retired": dict(change.files)}, order
-    if isinstance(change, CollectFiles):
+    if isinstance(change, tx.CollectFiles):
         since = {"since": change.since} if change.since else {}
         return {"collected": {id: step for step in _STEPS for id in getattr(change, step)}, **since}, order
-    if isinstance(change, RecordRun):
+    if isinstance(change, tx.RecordRun):
         return {"runs": {change.run.id: _fields(change.run)}}, order
-    if isinstance(change, Close):
+    if isinstance(change, tx.Close):
         return {"closed": change.successor}, order
-    if isinstance(change, Rebase):
+    if isinstance(change, tx.Rebase):
         return {"manifest": encode(change.manifest).decode()}, order
     raise TypeError(f"a merge log has no entry for {type(change).__name__}")
 
 
-def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
+def _change(patch: dict[str, Any], order: tuple[str, ...]) -> tx.Change:
     if "manifest" in patch:
-        return Rebase(manifest=decode(_text(patch["manifest"]), Manifest))
+        return tx.Rebase(manifest=decode(_text(patch["manifest"]), Manifest))
     if "closed" in patch:
-        return msgspec.convert({"kind": "close", "successor": patch["closed"]}, Close)
+        return msgspec.convert({"kind": "close", "successor": patch["closed"]}, tx.Close)
     if "retired" in patch:
         paths = _object(patch, "retired")
-        return msgspec.convert({"kind": "retire_files", "files": _ordered(paths, order)}, RetireFiles)
+        return msgspec.convert({"kind": "retire_files", "files": _ordered(paths, order)}, tx.RetireFiles)
     if "collected" in patch:
         steps = _ordered(_object(patch, "collected"), order)
         if any(step not in _STEPS for _, step in steps):
             raise msgspec.ValidationError("a step of collection that is not known")
         named = {name: tuple(id for id, step in steps if step == name) for name in _STEPS}
         since = {"since": patch["since"]} if "since" in patch else {}
-        return msgspec.convert({**named, **since, "kind": "collect_files"}, CollectFiles)
+        return msgspec.convert({**named, **since, "kind": "collect_files"}, tx.CollectFiles)
     if "expired" in patch:
-        return msgspec.convert({**_object(patch, "expired"), "kind": "expire_files"}, ExpireFiles)
+        return msgspec.convert({**_object(patch, "expired"), "kind": "expire_files"}, tx.ExpireFiles)
     if "erased" in patch:
         files = _ordered(_object(patch, "erased"), order)
-        return EraseFiles(old=_gone(files), new=_new(files))
+        return tx.EraseFiles(old=_gone(files), new=_new(files))
     if "attached" in patch:
         files = _ordered(_object(patch, "attached"), order)
-        return _adding(AttachFiles, patch, files, _new(files))
+        return _adding(tx.AttachFiles, patch, files, _new(files))
     if "files" in patch:
         files = _ordered(_object(patch, "files"), order)
         new = _new(files)
         if "schemas" not in patch:
-            return ReplaceFiles(old=_gone(files), new=new)
-        return _adding(AddFiles, patch, files, new)
+            return tx.ReplaceFiles(old=_gone(files), new=new)
+        return _adding(tx.AddFiles, patch, files, new)
     if "runs" in patch:
-        return RecordRun(run=_run_in(patch))
+        return tx.RecordRun(run=_run_in(patch))
     raise msgspec.ValidationError("a patch of an unknown kind")
 
 
 def _adding(
-    kind: type[AddFiles], patch: dict[str, Any], files: list[tuple[str, Any]], new: tuple[NewFile, ...]
-) -> AddFiles:
+    kind: type[tx.AddFiles], patch: dict[str, Any], files: list[tuple[str, Any]], new: tuple[NewFile, ...]
+) -> tx.AddFiles:
     if len(new) != len(files):
         raise msgspec.ValidationError("removes files and brings schemas")
     schemas = {version: _schema_in(schema) for version, schema in _object(patch, "schemas").items()}

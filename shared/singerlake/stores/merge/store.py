@@ -21,23 +21,11 @@ from singerlake.errors import CorruptObjectError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.merge.entry_key import LAST_CHANGE, EntryKey, entry_key, milliseconds
 from singerlake.format.merge.patch import to_entry
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.transactions import (
-    AddFiles,
-    Change,
-    Close,
-    CollectFiles,
-    ExpireFiles,
-    Rebase,
-    RecordRun,
-    ReplaceFiles,
-    RetireFiles,
-    Transaction,
-    as_written,
-)
 from singerlake.storage import port
 from singerlake.stores.commit import is_done, state_lost
 from singerlake.stores.merge.entries import Entries, EntryWriter
@@ -67,7 +55,7 @@ class _Waiting:
 
     name: str
     time: int
-    change: Change | None
+    change: tx.Change | None
 
 
 class MergeStore(SettlingStore):
@@ -135,7 +123,7 @@ class MergeStore(SettlingStore):
         ``last_change`` is another one than when this was last asked, or that is a while ago."""
         return self._last_change.changed()
 
-    def commit(self, base: Loaded, transaction: Transaction) -> Conflict | Pending:
+    def commit(self, base: Loaded, transaction: tx.Transaction) -> Conflict | Pending:
         """Store an entry: a PUT and a HEAD. Nothing is read before, so no other writer can have come first.
 
         Raises ``UnknownOutcomeError``; ``StorageUnavailableError`` also where storage's clock makes no sense.
@@ -143,11 +131,11 @@ class MergeStore(SettlingStore):
         refused = _refused(base.manifest, transaction)
         if refused is not None:
             return refused
-        after = base.manifest.transaction.id if isinstance(transaction.change, Rebase) else None
+        after = base.manifest.transaction.id if isinstance(transaction.change, tx.Rebase) else None
         if after is not None:
             number = base.manifest.transaction.number + 1
             transaction, self._records.snapshots.fresh = for_log(self.segments, transaction, number)
-        entry = to_entry(as_written(transaction), after=after)
+        entry = to_entry(tx.as_written(transaction), after=after)
         key = self._writer.write(entry, waiting=bool(self._waiting))
         self._await(transaction.id, _Waiting(key.name, key.time, transaction.change))
         self._last_change.touch()
@@ -267,32 +255,32 @@ class MergeStore(SettlingStore):
                 del self._waiting[id]
                 self._records.awaited.discard(id)
                 settled = self._records.may_hold(state, each.name, each.time)
-                if _took_effect(state, each.change) or (settled and isinstance(each.change, RecordRun)):
+                if _took_effect(state, each.change) or (settled and isinstance(each.change, tx.RecordRun)):
                     self._records.outcomes[id] = None
                 elif settled and isinstance(
-                    each.change, AddFiles | ReplaceFiles | ExpireFiles | RetireFiles | CollectFiles
+                    each.change, tx.AddFiles | tx.ReplaceFiles | tx.ExpireFiles | tx.RetireFiles | tx.CollectFiles
                 ):
                     self._records.outcomes[id] = Conflict("it was void for a reason that was trimmed since")
                 else:
                     self._gone.add(id)
 
 
-def _refused(state: Manifest, transaction: Transaction) -> Conflict | None:
+def _refused(state: Manifest, transaction: tx.Transaction) -> Conflict | None:
     """Why a transaction does not fit a state. New files are held against those of their ids: the end costs a copy."""
     change = transaction.change
-    if isinstance(change, AddFiles):
+    if isinstance(change, tx.AddFiles):
         listed = [state.by_id[file.id] for file in change.files if file.id in state.by_id]
         state = msgspec.structs.replace(state, files=FileList(listed))
     outcome = apply(state, transaction)
     return outcome if isinstance(outcome, Conflict) else None
 
 
-def _took_effect(state: Manifest, change: Change | None) -> bool:
-    if isinstance(change, RecordRun):
+def _took_effect(state: Manifest, change: tx.Change | None) -> bool:
+    if isinstance(change, tx.RecordRun):
         return any(run.id == change.run.id and run.status == change.run.status for run in state.runs)
-    if isinstance(change, RetireFiles):
+    if isinstance(change, tx.RetireFiles):
         return all(id in state.retired_by_id for id, _ in change.files)
-    if isinstance(change, Close):
+    if isinstance(change, tx.Close):
         return state.closed == change.successor
     return change is not None and is_done(state, change)
 

@@ -21,16 +21,8 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.storage.patience import Patience, RetryReason
+from singerlake.stores.postgres import errors
 from singerlake.stores.postgres.connection import Connection, Connections, PostgresSettings, connections_to, driver
-from singerlake.stores.postgres.errors import (
-    LOCK_NOT_AVAILABLE,
-    UNIQUE_VIOLATION,
-    NoAddressError,
-    NotConnectedError,
-    given_up,
-    is_contended,
-    translated,
-)
 from singerlake.stores.postgres.schema import check_name, check_version
 
 if TYPE_CHECKING:
@@ -136,10 +128,10 @@ class Session:
                         f"PostgreSQL failed: {_AT_COMMIT}", hint="look at the server's log; nothing was changed"
                     ) from None
                 continue
-            except (NotConnectedError, NoAddressError) as error:
+            except (errors.NotConnectedError, errors.NoAddressError) as error:
                 if not wait.again(error.trouble, said=error.message):
                     assert wait.given_up is not None
-                    raise given_up(error, wait.given_up) from None
+                    raise errors.given_up(error, wait.given_up) from None
                 continue
             except database_error as error:
                 problem = error
@@ -149,18 +141,18 @@ class Session:
             if problem is not None and is_lost(problem):
                 # Connections that lay idle beside this one are probably gone as well.
                 self._connections.close()
-                told = translated(problem, self._schema)
+                told = errors.translated(problem, self._schema)
                 if isinstance(told, SettingError) or not wait.again(RetryReason.SILENT, said=told.message):
                     raise told
                 continue
-            if problem is not None and problem.sqlstate == LOCK_NOT_AVAILABLE:
+            if problem is not None and problem.sqlstate == errors.LOCK_NOT_AVAILABLE:
                 waits += 1
                 if waits >= _WAITS:
                     break
-            elif problem is not None and not is_contended(problem):
-                unique += problem.sqlstate == UNIQUE_VIOLATION
-                if problem.sqlstate != UNIQUE_VIOLATION or unique >= _UNIQUE_ATTEMPTS:
-                    raise translated(problem, self._schema)
+            elif problem is not None and not errors.is_contended(problem):
+                unique += problem.sqlstate == errors.UNIQUE_VIOLATION
+                if problem.sqlstate != errors.UNIQUE_VIOLATION or unique >= _UNIQUE_ATTEMPTS:
+                    raise errors.translated(problem, self._schema)
             tries += 1
             backoff.wait()
         raise TooManyConflictsError(

@@ -17,22 +17,11 @@ from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision
 from singerlake.format.exact_json import ascii_json
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest, Position
-from singerlake.format.state.transactions import (
-    AddFiles,
-    AddTogether,
-    CollectFiles,
-    CommitFiles,
-    ExpireFiles,
-    Rebase,
-    RecordRun,
-    ReplaceFiles,
-    RetireFiles,
-    Transaction,
-)
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.together import CommittedTogether, Completion, RefusedShare, Share
 from singerlake.stores.commit import is_done
@@ -53,7 +42,16 @@ Outcome = Loaded | Outdated | Conflict
 _LONGEST_TAIL = 1000
 """Transactions read while the stream's row is locked; a writer further behind catches up first."""
 _TRIMMED_AT_ONCE = 10_000
-_FIT_ANY = (AddFiles, AddTogether, CommitFiles, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
+_FIT_ANY = (
+    tx.AddFiles,
+    tx.AddTogether,
+    tx.CommitFiles,
+    tx.ReplaceFiles,
+    tx.ExpireFiles,
+    tx.RetireFiles,
+    tx.CollectFiles,
+    tx.RecordRun,
+)
 """Changes that need not follow the state that their author saw. What replaces a whole state, or ends it, does."""
 
 _BY_ID = "SELECT FROM transactions WHERE table_id = %s AND number = %s AND id = %s"
@@ -148,11 +146,11 @@ class PostgresStore(ManifestStore):
         publish_manifest(self.segments, loaded.manifest)
         return loaded
 
-    def commit(self, base: Loaded, transaction: Transaction) -> Outcome:
+    def commit(self, base: Loaded, transaction: tx.Transaction) -> Outcome:
         """Make ``transaction`` the one after ``base``, or after the newest where it fits that as well. A whole new
         state takes the place of rows that do not match. Raises ``UnknownOutcomeError``, ``TooManyConflictsError``."""
         self.completion.complete(base.manifest)
-        is_whole = isinstance(transaction.change, Rebase)
+        is_whole = isinstance(transaction.change, tx.Rebase)
         plan = planned(base.manifest, transaction)
         aim: list[Position] = []
 
@@ -238,7 +236,7 @@ class PostgresStore(ManifestStore):
         self._session.close()
 
     def _step(
-        self, connection: Connection, base: Manifest, transaction: Transaction, plan: Planned | None
+        self, connection: Connection, base: Manifest, transaction: tx.Transaction, plan: Planned | None
     ) -> Step | Outcome:
         """What ``transaction`` does to the stream, whose row is locked from here on; the newest state where all of it
         is done already. ``plan`` is what it does to ``base``."""
@@ -254,7 +252,7 @@ class PostgresStore(ManifestStore):
         return after if isinstance(after, Conflict) else Step(self._table_id, state, after, transaction, head.xid)
 
     def _caught_up(
-        self, connection: Connection, base: Manifest, transaction: Transaction, head: StreamHead
+        self, connection: Connection, base: Manifest, transaction: tx.Transaction, head: StreamHead
     ) -> Manifest | None:
         """The state that ``transaction`` is to follow; None where the caller has to catch up before. So it has where an
         atomic run came meanwhile, which has to be completed before anything follows it."""
