@@ -32,8 +32,7 @@ class Brought(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a commit took place. ``id`` is its name, ``at`` RFC 3339 in UTC, ``run`` the run's id where it is known,
-    ``writer`` who decided; ``streams`` is empty unless it is ``committed``."""
+    """Whether a commit took place: a decision of section 11.6 of ``shared/docs/format``."""
 
     format: int = FORMAT
     id: str

@@ -25,8 +25,7 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class FileHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a data file says of itself in the extra field ``SL`` of its first gzip header. ``lake_id`` is the lake's
-    that it was written in. Of a file of an atomic run only the run's commit says whether it counts."""
+    """What a data file says of itself in its first ``SL`` field: section 4.2 of ``shared/docs/format``."""
 
     id: _Text
     created: _Text
@@ -37,10 +36,9 @@ class FileHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a vacuumed file says in the ``SL`` fields of its leading empty members: which original files' messages it
-    holds, in order, as ``(id, messages)``, and where they stand in which lineage. ``through`` are the vacuumed files
-    that held some of them meanwhile, as ``(id, messages before it)``: bookmarks may name those, too. ``erased`` are
-    ``(original id, records, when, by whom)``, a row for each time that records of an original were erased."""
+    """What a vacuumed file says in the ``SL`` fields of its leading empty members: section 4.3 of
+    ``shared/docs/format``. ``replaces`` are ``(id, messages)``, ``through`` ``(id, messages before)``, ``erased``
+    ``(id, records, when, by whom)``."""
 
     id: str
     lineage: str

@@ -38,13 +38,8 @@ def _inner(values: Iterable[Any]) -> list[Any]:
 
 
 def canonical_schema(schema: Any) -> bytes:
-    """The one text that all spellings of a schema share: keys sorted, no white space, UTF-8, and the arrays ``type``
-    and ``required`` sorted, since JSON Schema defines both as sets.
-
-    These are sorted only as keywords: under ``properties``, ``$defs`` and the like the words are names of properties,
-    under ``const``, ``default``, ``enum`` and ``examples`` data. NaN and the infinities count as null, as in the
-    manifest.
-    """
+    """The one text that all spellings of a schema share: step 1 of section 3 of ``shared/docs/format``, in which
+    ``type`` and ``required`` are sets where they are keywords."""
     sorted_sets = _canonical(schema)
     try:
         text = _dumps(sorted_sets)

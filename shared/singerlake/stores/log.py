@@ -30,8 +30,7 @@ _AT_ONCE = 16
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """``_log/floor.json``: records up to ``floor`` may be gone. ``snapshot`` is the key, relative to the stream's
-    folder, of a state at least as new; ``nonce`` makes every body, and so every ETag, new."""
+    """``_log/floor.json`` of section 11.2 of ``shared/docs/format``; its ``nonce`` makes every ETag new."""
 
     floor: int
     snapshot: str

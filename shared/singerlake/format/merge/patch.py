@@ -1,10 +1,6 @@
-"""Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds.
-
-The patches are over this document: ``files``, ``attached`` and ``erased`` (id -> file), ``schemas`` (hash -> schema),
-``runs`` (id -> run), ``retired`` (id -> path), ``collected`` (id -> step) and ``since`` (id -> when it was retired),
-``expired`` (up to where), ``closed``. As null removes, what a tap or a manifest says, which may be null, stands in a
-patch as a JSON text. Where a change has an order, the entry says it beside the patch.
-"""
+"""Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds, by
+section 11.5 of ``shared/docs/format``. As null removes, what a tap or a manifest says, which may be null, stands in a
+patch as a JSON text. Where a change has an order, the entry says it beside the patch."""
 
 from __future__ import annotations
 

@@ -70,9 +70,7 @@ class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A data file, or the object of attached files, that is no longer listed. ``by`` is the file that replaced it;
-    None: none did. ``shown`` is by when ``manifest.json`` was seen to say so, ``deleted`` when it was agreed that the
-    file goes, both on the storage's clock."""
+    """One of the ``retired`` of section 5 of ``shared/docs/format``; times are on the storage's clock."""
 
     id: str
     path: str
@@ -99,11 +97,10 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one stream. ``lake_id`` is the lake's that it was written in, None: not known. ``lineage`` is None
-    only in a state that a reader rebuilt in memory. ``files`` and ``retired`` may be given as any sequence.
-    ``features`` and ``segments`` are set in what is stored alone, where ``files`` are those behind the segments.
-    ``settled`` is the last commit of an atomic run that brought messages. ``prepared`` is what the last transaction
-    prepared: the state is *undecided* while it is set, and is never stored then."""
+    """The state of one stream: section 5 of ``shared/docs/format``. ``lineage`` is None only in a state that a reader
+    rebuilt in memory. ``files`` and ``retired`` may be given as any sequence. ``features`` and ``segments`` are set in
+    what is stored alone, where ``files`` are those behind the segments. A state with ``prepared`` is *undecided*, and
+    never stored."""
 
     format: int
     features: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET

@@ -80,9 +80,8 @@ class RetireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class CollectFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="collect_files"):
-    """Stage two of collection, in ids of retired files: those that ``manifest.json`` was seen to call retired, those
-    that are now deleted, and those deleted long enough to be forgotten. ``since``: of attached files among them, since
-    when they were retired in the state that was looked at. The transaction's time is the storage's."""
+    """Stage two of collection, in ids of retired files: seen as such in ``manifest.json``, deleted, or forgotten.
+    ``since``: of attached ones, since when they were retired in that state. The transaction's time is the storage's."""
 
     shown: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()

@@ -1,13 +1,5 @@
-"""The entries of segments as items of the table (Sleeper's parallel model), so that a reader asks for those it needs.
-
-Under ``<table id>#files@<name of a segment>``, one item a file: ``number``, the file's offset, ``at``, its place in the
-segment, and ``body``, its entry; no body where that is large. Under ``<table id>#files``, one item a segment that has
-any of these: ``number``, made of the random part of the segment's name, ``segment``, the name, and, once every entry
-is there, ``files``, how many. It is written before the first of them and removed after the last, so that nothing is
-there that it does not lead to.
-
-A reader takes what fits the segment without a gap; for anything else there is the segment itself.
-"""
+"""The entries of segments as items of the table (Sleeper's parallel model), as section 11.3 of ``shared/docs/format``
+has them. A reader takes what fits the segment without a gap; for anything else there is the segment itself."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""The transaction log as items of a DynamoDB table, with snapshots and large transactions as objects in the lake.
+"""The transaction log as items of a DynamoDB table: section 11.3 of ``shared/docs/format``.
 
-Under the stream's table id, one item a transaction: ``number``, and ``body`` or, where that would be large, the name of
-an ``object`` in ``_log/`` with its ``sha256``. Under ``<table id>#snapshot`` and ``<table id>#floor``, number 0, what
-Sleeper keeps in a second table: the newest snapshot (``snapshot``, its number, and ``object``, its name) and the
-``floor``. A query of the log never meets those.
-
-Objects have unique names, and are removed only once no item can name them: a body after its
-item, a snapshot after the pointer moved on (in Sleeper, a crash or the loser of a race could leave a pointer to
-nothing). One region's table only: replicas of a global table answer conditions each for itself.
+Objects are removed only once no item can name them: a body after its item, a snapshot after the pointer moved on (in
+Sleeper, a crash or the loser of a race could leave a pointer to nothing). One region's table only: replicas of a global
+table answer conditions each for itself.
 """
 
 from __future__ import annotations

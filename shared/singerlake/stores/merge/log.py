@@ -25,9 +25,7 @@ KIND = "merge"
 
 
 class SettleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries in their final order. ``since`` and ``until`` are ms since 1970: entries older than ``since`` are in no
-    record of this log, those older than ``until`` in none later, but for late ones. ``at``: storage's time, at
-    least."""
+    """Entries in their final order: a settle record of section 11.5 of ``shared/docs/format``."""
 
     number: int
     after: str

@@ -1,9 +1,8 @@
-"""The tables of the PostgreSQL manifest store: made and migrated in one place, checked before each use.
+"""The tables of the PostgreSQL manifest store, by section 11.4 of ``shared/docs/format``: made and migrated in one
+place, checked before each use.
 
-Option 3 of Sleeper's proposal: a table of file references, and one of files that says since when a file has had none.
-Version 2 adds the decisions about atomic runs.
-Bodies are JSON in ``text``, not ``jsonb``, which refuses ``\\u0000`` and loses the order of keys; they are in ASCII, so
-that the database's encoding does not matter. Names and ids compare by bytes.
+They are option 3 of Sleeper's proposal. Bodies are JSON in ``text``, not ``jsonb``, which refuses ``\\u0000`` and loses
+the order of keys; in ASCII, so that the database's encoding does not matter. Names and ids compare by bytes.
 """
 
 from __future__ import annotations

@@ -24,13 +24,7 @@ class VersionTotals(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One of the ``segments`` of section 5.3 of ``shared/docs/format``.
-
-    ``sha256`` is of the text, decompressed. Its files hold the offsets ``offset`` to ``end - 1``. ``raw_bytes`` and
-    ``erased`` are sums over them, ``attached`` counts rows of attached files. ``first`` and ``last`` are the earliest
-    and the latest known time, ``untimed`` counts files without. ``ids`` are the least and the greatest of timed ids,
-    ``others`` counts other ids, ``misnamed`` the files whose path does not end in their id.
-    """
+    """One of the ``segments`` of section 5.3 of ``shared/docs/format``."""
 
     name: str
     sha256: str
