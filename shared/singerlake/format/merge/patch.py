@@ -16,8 +16,7 @@ from singerlake.format.state.model import Manifest, Run, StreamSchema
 
 
 class MergeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A transaction as it waits for its place. ``order`` has the file ids of the change. ``after`` is the id of the
-    transaction whose state a new whole state takes the place of, and of no other."""
+    """A transaction as it waits for its place: an entry of section 11.5 of ``shared/docs/format``."""
 
     id: str
     at: str

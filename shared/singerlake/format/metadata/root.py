@@ -14,8 +14,7 @@ from singerlake.format.state.manifest import RESTORE, check_format
 
 
 class TapNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Annotations of one tap, set by people and kept through every rebuild. ``retention`` is as it was written, which
-    ``rules`` reads: by stream, ``""`` standing for all others."""
+    """Annotations of one tap, set by people (section 6 of ``shared/docs/format``); ``rules`` reads ``retention``."""
 
     owner: str = ""
     description: str = ""

@@ -38,8 +38,8 @@ CAPTURE = "capture"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run against one stream. The fold counts a capture from the files it really added. ``table_version`` is the
-    ``version`` of the last record that has one, ``activated`` that of the last ACTIVATE_VERSION."""
+    """One run against one stream: section 5.2 of ``shared/docs/format``. The fold counts a capture from the files it
+    added."""
 
     id: str
     writer: str
@@ -61,8 +61,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
-    """A schema in use: where and when it first appeared in this lineage. ``newest`` is set where all messages expired,
-    the last one was of this version, and another has a greater label; it counts while the stream has no file."""
+    """A schema in use: one of the ``schemas`` of section 5 of ``shared/docs/format``, ``newest`` as of 5.4."""
 
     first_offset: int
     first_seen: str

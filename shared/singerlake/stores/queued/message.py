@@ -62,8 +62,7 @@ class Queue(Protocol):
 
 
 class CommitMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One transaction to be committed to a tap's ``stream``, kept by the ``store``, before ``until`` (RFC 3339),
-    ``behind`` a file. Without ``transaction``, it is an object of the stream's folder with the checksum ``sha256``."""
+    """One transaction to be committed: a message of section 11.7 of ``shared/docs/format``."""
 
     format: int
     lake_id: str
