@@ -81,11 +81,8 @@ def free_copy(manifest: Manifest, sha256: str) -> int:
 
 def put_attached(storage: Storage, key: str, body: bytes | Path, size: int) -> bool:
     """See to it that the object at ``key``, whose name is the checksum of ``body``, is there with its ``size`` bytes;
-    whether it was written now. A file at a path may be taken away.
-
-    Whoever else writes it at the same time writes the same bytes. Raises ``CorruptObjectError`` where an object of
-    another size is there, ``StorageUnavailableError`` where others keep deleting it, and what storage raises.
-    """
+    whether it was written now. A file at a path may be taken away. Raises ``CorruptObjectError`` for an object of
+    another size, ``StorageUnavailableError`` where others keep deleting it, and what storage raises."""
     for _ in range(_ATTEMPTS):
         new = True
         if isinstance(body, bytes):

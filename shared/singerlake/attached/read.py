@@ -28,12 +28,10 @@ def attached_from(files: Iterable[DataFile], offset: int) -> Iterator[tuple[int,
 def open_attached(
     storage: Storage, prefix: str, file: str | Attached | None, state: Callable[[], Manifest]
 ) -> BinaryIO:
-    """A stream of one attached file below ``prefix``, as ``open_checked`` gives it. ``file`` is a SHA-256, or a row;
-    with a row, ``state`` is asked only if its object is gone. None is the SHA-256 of a file that could not be read.
-
-    Raises ``SettingError`` for a text that is not a SHA-256, ``UnknownNameError`` where no record has such a file,
-    ``MissingFileError`` where a record has it and its object is gone, or could not be read when it was captured.
-    """
+    """A stream of one attached file below ``prefix``, as ``open_checked`` gives it. ``file`` is a SHA-256, None for a
+    file that could not be read, or a row, with which ``state`` is asked only if its object is gone. Raises
+    ``SettingError`` for a text that is not a SHA-256, ``UnknownNameError`` where no record has such a file,
+    ``MissingFileError`` for one without object."""
     checksum = file.sha256 if isinstance(file, Attached) else file
     sha256 = checksum if checksum is None else checksum.strip().lower()
     if sha256 is None:

@@ -18,11 +18,9 @@ KEYS = "aws_access_key_id and its secret"
 class S3Settings:
     """How to reach an S3 bucket; botocore finds what is None by its own chain of environment, files and roles.
 
-    ``region`` is needed with most endpoints other than AWS. ``path_style`` is on by default with an endpoint other than
-    AWS, whether ``endpoint_url`` names it, ``AWS_ENDPOINT_URL`` or the profile.
-    ``patience_seconds`` is how long requests wait for a server that does not answer or is busy, DynamoDB's too.
-    A role is assumed with the credentials that the other settings give, and again whenever they are about to expire.
-    Raises ``SettingError`` where settings contradict each other.
+    ``region`` is needed with most endpoints other than AWS, and ``path_style`` is on by default with these.
+    ``patience_seconds`` is for DynamoDB, too. A role is assumed with the credentials that the other settings give, and
+    again before they expire. Raises ``SettingError`` where settings contradict each other.
     """
 
     access_key_id: str | None = field(default=None, repr=False)

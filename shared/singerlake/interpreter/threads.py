@@ -1,9 +1,8 @@
-"""Threads that work ahead for a generator, threads for work that is mostly called off before it is due, and threads
-that run one at a time and wait for a disk all at once.
+"""Threads that work ahead for a generator, that are mostly called off before they are due, and that take turns.
 
-At each call of the system a thread gives up the interpreter's lock, and must get it back from those that took it
-meanwhile. To commit a small file takes a hundred such calls: with several threads that do so, handing the lock about
-took longer than all else that they did. Where they take turns, a call that returns at once finds the lock free.
+At each call of the system a thread gives up the interpreter's lock, and must get it back. To commit a small file takes
+a hundred such calls: with several threads, handing the lock about took longer than all else that they did. Where they
+take turns, a call that returns at once finds the lock free.
 """
 
 from __future__ import annotations

@@ -16,11 +16,10 @@ def put_on_condition(
     storage: Storage, key: str, body: bytes, *, etag: str | None, just_read: bool = False
 ) -> Written | Refused:
     """Put ``body`` where the object still has ``etag``, or where there is none (None). ``just_read``: the caller's last
-    request was to read the object.
+    request was to read the object. Raises what storage raises.
 
-    The request always carries its condition: if it is honoured after all, nothing is lost. Where
-    conditions were seen to be ignored, a look just before the write is all there is, and another writer may come
-    between the two. A storage that answers 501 to conditions gets the request without. Raises what storage raises.
+    The request always carries its condition, unless it was answered with 501. Where conditions were seen to be ignored,
+    a look just before the write is all there is, and another writer may come between the two.
     """
     able = storage.capabilities()
     if not able.conditional_put and not just_read:

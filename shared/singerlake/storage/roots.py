@@ -77,11 +77,8 @@ Root = FolderRoot | CloudRoot
 
 def parse_root(text: str) -> Root:
     """What ``text`` names: a path, which ``~`` may begin; ``file:///folder``, with or without ``localhost``, and
-    percent-encoded (RFC 8089); or ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix`` or
-    ``abfss://container@account.dfs.core.windows.net/prefix``, taken as they stand. Schemes are read in any case.
-
-    Raises ``SettingError``, which shows nothing that could be a password.
-    """
+    percent-encoded (RFC 8089); or a URL of a bucket or a container, as in ``FORMS``, or ``abfss``, taken as it stands.
+    Schemes are read in any case. Raises ``SettingError``, which shows nothing that could be a password."""
     if not text or not text.strip():
         raise SettingError("lake_root is empty", hint=FORMS)
     _check(text)

@@ -93,12 +93,10 @@ def commit_transaction(
 def submit_transaction(
     store: ManifestStore, base: Loaded, transaction: tx.Transaction, *, clock: Clock, attempts: int = ATTEMPTS
 ) -> Commit:
-    """Commit ``transaction``, without waiting where the store settles it later.
-
-    Every try begins by looking for the change's own files in the state at hand, since the answer "refused" may be
-    one's own earlier success whose reply was lost. A conflict counts only with the newest state. Waits between tries
-    with full jitter. Raises ``TooManyConflictsError`` (nothing was committed) and ``UnknownOutcomeError``.
-    """
+    """Commit ``transaction``, without waiting where the store settles it later. Every try begins by looking for the
+    change's own files in the state at hand: "refused" may answer one's own earlier success whose reply was lost. A
+    conflict counts only with the newest state. Raises ``TooManyConflictsError`` (nothing was committed) and
+    ``UnknownOutcomeError``."""
     unknown: UnknownOutcomeError | None = None
     backoff = between_tries(clock)
     for _ in range(attempts):

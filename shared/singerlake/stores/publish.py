@@ -1,9 +1,6 @@
 """Publishing: ``manifest.json`` follows a log, forward only, for readers and as the log's newest snapshot. Writers
-bring it up while they commit, so that a reader that starts replays few transactions, however long a run lasts.
-
-Nobody is in charge, and nothing is locked: numbers say whose turn it is to look. A writer that dies leaves it to the
-next one.
-"""
+bring it up while they commit, so that a reader that starts replays few transactions. Nobody is in charge, and nothing
+is locked: numbers say whose turn it is to look, and a writer that dies leaves it to the next one."""
 
 from __future__ import annotations
 

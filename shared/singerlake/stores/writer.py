@@ -93,12 +93,9 @@ class StreamWriter:
         return self.place.stream
 
     def open(self) -> Manifest:
-        """The stream's state, born if it is new. Where data files are there without state, the state was lost and is
-        rebuilt from them first: empty never means new. Call before the first upload; later calls cost nothing.
-
-        Raises ``CorruptObjectError``, ``UnsupportedFormatError``, ``ForeignManifestError``, ``StreamClosedError``,
-        ``LostStateError``.
-        """
+        """The stream's state, born if it is new, or rebuilt from data files without state: empty never means new. Call
+        before the first upload; later calls cost nothing. Raises ``CorruptObjectError``, ``UnsupportedFormatError``,
+        ``ForeignManifestError``, ``StreamClosedError``, ``LostStateError``."""
         if self._loaded is None:
             found = self._found()
             # Reads need no answer to this, and another thread may prove it meanwhile.

@@ -85,12 +85,9 @@ class Temporary:
             os.close(descriptor)
 
     def stamp(self, taken: int = -1) -> os.stat_result:
-        """Set a modification time that makes the ETag new, and return the file's status.
-
-        Inode numbers and sizes repeat, and kernels step file times by milliseconds. So the time gets digits of its own
-        below the millisecond, from the random name, and is pushed past ``taken``, that of the file it replaces, for any
-        resolution.
-        """
+        """Set a modification time that makes the ETag new, and return the file's status. Inode numbers and sizes
+        repeat, and kernels step file times by milliseconds. So the time gets digits of its own below the millisecond,
+        from the random name, and is pushed past ``taken``, that of the file it replaces, for any resolution."""
         file = self.descriptor if self.descriptor >= 0 else self.path
         status = os.stat(file)
         wanted = status.st_mtime_ns // 1_000_000 * 1_000_000 + zlib.crc32(os.fsencode(self.path)) % 1_000_000

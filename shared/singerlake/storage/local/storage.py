@@ -48,17 +48,12 @@ _COPIED = 1 << 18
 
 
 class LocalStorage:
-    """A ``Storage`` in a folder, safe between threads and between processes of one machine, and between machines
-    where the file system carries ``flock`` across them.
+    """A ``Storage`` in a folder, safe between threads and between processes of one machine, and between machines where
+    the file system carries ``flock`` across them. A root that does not exist is made by the first write.
 
-    A folder that is emptied stays. A writer flushes the name of a folder once, so that no crash unmakes what it writes
-    there later; were the folder removed and made again by others meanwhile, it would not know.
-
-    A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
-    time and size; see ``Temporary.stamp`` for why it changes at every write.
-
-    ``fleeting`` keys are those of objects on which nothing rests after a crash of the machine, as locks. Their folders
-    are not flushed for them: such an object is whole, but a crash may undo that it was written or deleted.
+    A folder that is emptied stays: a writer flushes the name of a folder once, so that no crash unmakes what it writes
+    there later, and would not know if others removed it. ``fleeting`` keys are those of objects on which nothing rests
+    after a crash of the machine, as locks. Their folders are not flushed for them: a crash may undo a write.
     """
 
     def __init__(

@@ -151,12 +151,9 @@ def not_shown(share: RunShare, error: SingerlakeError) -> UnknownOutcomeError:
 
 
 def commit_run(run: AtomicRun) -> dict[str, Manifest]:
-    """The state of each stream with the run in it, which readers see in all of them by then.
-
-    Raises ``SettingError`` where the stores cannot do that, ``CommitRefusedError``, ``StreamClosedError``,
-    ``TooManyConflictsError``, ``MissingFileError`` and what storage raises. Only after ``UnknownOutcomeError``
-    something may be visible.
-    """
+    """The state of each stream with the run in it, which readers see in all of them by then. Raises ``SettingError``
+    where the stores cannot do that, ``CommitRefusedError``, ``StreamClosedError``, ``TooManyConflictsError``,
+    ``MissingFileError`` and what storage raises. Something may be visible only after ``UnknownOutcomeError``."""
     require_one_way(run.shares)
     if not run.shares:
         return {}

@@ -109,10 +109,8 @@ def _require_every(known: Container[str], every: Iterable[Decision], commit: str
 def end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: str, *, last: int | None = None) -> int:
     """The offset before which a stream ends as of a commit, and at which what came after it begins. Pure. ``every`` are
     the commits that took place, in their order; ``last`` is where a view ends that is of no commit, None: where
-    ``state`` does. A stream that no commit names ends there.
-
-    Raises ``LineageChangedError`` where the stream was rebuilt or dropped since the last of them up to ``commit``.
-    """
+    ``state`` does, as does a stream of no commit. Raises ``LineageChangedError`` where the stream was rebuilt or
+    dropped since."""
     last = state.next_offset if last is None else last
     end, foreign, again = None, None, None
     for decision in every:

@@ -150,12 +150,9 @@ def key_of(table_id: str, number: int) -> Item:
 
 
 class DynamoTable:
-    """A table with the keys ``HASH`` and ``RANGE``, which many streams may share, and many threads. Nothing is sent
-    before the first call.
-
-    ``settings`` give credentials and region; what concerns S3 alone is not looked at. Every method may raise
-    ``AccessDeniedError``, ``SettingError`` (no such table, one with other keys) and ``StorageUnavailableError``.
-    """
+    """A table with the keys ``HASH`` and ``RANGE``, for many streams and threads, by credentials and region of
+    ``settings``. Nothing is sent before the first call. Every method may raise ``AccessDeniedError``, ``SettingError``
+    (no such table, or other keys) and ``StorageUnavailableError``."""
 
     def __init__(
         self, name: str, settings: S3Settings | None = None, *, endpoint_url: str | None = None, clock: Clock

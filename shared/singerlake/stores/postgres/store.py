@@ -1,9 +1,6 @@
 """``postgres``: the state is rows of a PostgreSQL database, and a transaction is a serializable one there (Sleeper's
-proposed PostgreSQL store, its option 3).
-
-Numbers and offsets come from the stream's row, never from a sequence, which has gaps. A writer that is behind is
-brought up within its own commit, where that is cheap, so that writers at one stream queue rather than race.
-"""
+proposed PostgreSQL store, its option 3). Numbers and offsets come from the stream's row, never from a sequence, which
+has gaps. A writer that is behind is brought up within its own commit, where that is cheap."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
 """How Google Cloud Storage is reached: credentials, the session, and one request. Nothing of Google's libraries is
 imported before the first request.
 
-Requests are built here and go through the session of google-cloud-storage: its own calls hide the headers of a reply,
-which say what an object was when its bytes were read, and send one upload as several requests from 8 MB on.
-
-Key files are read by their kind, as google-auth advises: its function for all of them asks Google, too, in which
-project a foreign identity is, which needs a permission and a network that a lake does not
-(https://cloud.google.com/docs/authentication/external/externally-sourced-credentials).
+Requests go through the session of google-cloud-storage: its own calls hide the headers of a reply, which say what an
+object was when it was read, and send one upload as several requests from 8 MB on. Key files are read by their kind, as
+google-auth advises: its function for all also asks Google for the project of a foreign identity, which needs a
+permission (https://cloud.google.com/docs/authentication/external/externally-sourced-credentials).
 """
 
 from __future__ import annotations

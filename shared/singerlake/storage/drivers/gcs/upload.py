@@ -1,17 +1,15 @@
 """Objects of Google Cloud Storage: files that are sent whole, and objects made of others.
 
 What is long goes up in one resumable upload (https://cloud.google.com/storage/docs/resumable-uploads): a break costs
-one block. Parts that are sent side by side and then joined may be quicker where one connection is slow, but are objects
-meanwhile: a retention policy keeps them, and soft delete bills them for days.
+one block. Parts that are sent side by side and then joined are objects meanwhile, which a retention policy keeps and
+soft delete bills for days.
 
-Storage joins whole objects, at most 32 at once, which may be joined ones themselves. All have to be of one storage
-class (https://cloud.google.com/storage/docs/composite-objects). What is given, and what is a part of an object only,
-becomes a temporary object of that class first, below ``_singerlake_parts/``. Those that go into one joined object alone
-are removed by the request that joins them, which soft delete and early deletion fees leave out; the others afterwards.
-A process that is killed leaves some, which a lifecycle rule for that prefix removes.
-
-What is short, and what has no whole object in it, is fetched and sent without any: so it is on servers that do not
-join, and in a bucket that keeps temporary objects.
+Storage joins whole objects of one storage class, at most 32 at once
+(https://cloud.google.com/storage/docs/composite-objects). What is given, and a part of an object, becomes a temporary
+one first, below ``_singerlake_parts/``. Those that go into one joined object alone are removed by the request that
+joins them, which soft delete and early deletion fees leave out; the others afterwards. What is short, or has no whole
+object in it, is fetched and sent without any, as on servers that do not join, and in a bucket that keeps temporary
+objects.
 """
 
 from __future__ import annotations

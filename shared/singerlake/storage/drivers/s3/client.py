@@ -2,8 +2,8 @@
 (RFC 9110, section 10.1.1).
 
 botocore asks before each file, which takes as long as the request itself. But a server that refuses may close the
-connection before it has read the body, and then its answer may be lost: of a TLS connection that closes while it sends,
-urllib3 reads none. Asked first, the server refuses before any body is sent. So it is asked after a connection broke.
+connection before it has read the body, and urllib3 then may not read its answer. So it is asked after a connection
+broke.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Single requests to a bucket of S3, or of a store that speaks its protocol.
-
-botocore is imported when first needed. Metadata is always one PUT, never multipart, because some stores ignore
-conditions on multipart uploads. No object gets a Content-Encoding: clients would then unpack the gzip that is the file
-format.
-"""
+"""Single requests to a bucket of S3, or of a store that speaks its protocol. Metadata is always one PUT, never
+multipart, because some stores ignore conditions on multipart uploads. No object gets a Content-Encoding: clients would
+then unpack the gzip that is the file format."""
 
 from __future__ import annotations
 
