@@ -96,6 +96,7 @@ class Storage(Protocol):
     @property
     def near(self) -> bool:
         """Whether objects come from this machine, as far as can be told: a folder may be another machine's."""
+        return False
 
     def capabilities(self) -> Capabilities:
         """Proved by a probe, for each endpoint and bucket in a process, again after a while. It writes and removes
@@ -134,6 +135,7 @@ class Storage(Protocol):
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
         """The whole of each object of at most ``most`` bytes, where reading many at once is cheaper than opening each.
         None for one that the caller has to open, also to learn what is wrong with it or its key."""
+        return [None] * len(keys)
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         """A stream of the bytes [start, end) to read and close; ``MissingFileError`` where there is no object."""
@@ -147,6 +149,7 @@ class Storage(Protocol):
     def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
         """Files below ``prefix`` that are not whole, of writers at work or left by killed ones: the name of each, and a
         stream to read and close. Only a file system has such: of an object's parts nobody can read anything."""
+        return iter(())
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         """Remove an object; True where it is gone, False where ``if_match`` did not hold. An absent key is True."""

@@ -40,7 +40,7 @@ class Task(Protocol[Item_contra, Answer_co]):
         return [self(storage, item) for item in items]
 
 
-class Answering:
+class Answering(Task[int, int]):
     """A task that does nothing: whether an engine still answers."""
 
     def size(self, item: int) -> int:
@@ -48,9 +48,6 @@ class Answering:
 
     def __call__(self, storage: Storage, item: int) -> int:
         return item
-
-    def together(self, storage: Storage, items: Sequence[int]) -> Sequence[int]:
-        return items
 
 
 class Engine(Protocol):

@@ -98,6 +98,7 @@ class Driver(Protocol):
 
     def stream(self, key: str, start: int, ask: Ask) -> BinaryIO | None:
         """A stream of an object's bytes from ``start`` on, by fewer requests than one a range. None: there is none."""
+        return None
 
     def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
         """Copy a closed file of ``size`` bytes to a key that nobody else writes, whole or not at all. ``ready`` is

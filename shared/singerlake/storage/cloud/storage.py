@@ -18,7 +18,7 @@ from singerlake.storage.cloud.driver import Driver, Fetched, Page
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.lost_replies import Write, send_until_answered, send_until_known
 from singerlake.storage.patience import Patience
-from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
+from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Storage, Stored, Written
 from singerlake.storage.probe import Proved
 from singerlake.storage.streams import joined, window
 
@@ -38,7 +38,7 @@ RANGE_BYTES = 8 << 20
 """Bytes of one request: few requests, little memory."""
 
 
-class CloudStorage:
+class CloudStorage(Storage):
     """A ``Storage`` in a bucket of a cloud, safe to share between threads; nothing is sent before the first call.
     ``patience`` is that with the server. ``probe_max_wait`` is how many seconds, by the setting ``probe_setting``, a
     probe asks again whose answers prove nothing."""
@@ -63,10 +63,6 @@ class CloudStorage:
     @property
     def url(self) -> str:
         return self._driver.url
-
-    @property
-    def near(self) -> bool:
-        return False
 
     def capabilities(self) -> Capabilities:
         return self._proved.of(
@@ -156,9 +152,6 @@ class CloudStorage:
         found = self._range(key, 0, max(length, 1))
         return Beginning(found.body[: max(length, 0)], found.size)
 
-    def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
-        return [None] * len(keys)
-
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         check_key(key)
         stream = self._driver.stream(key, start, self._asker(key))
@@ -183,9 +176,6 @@ class CloudStorage:
             folders += (name[len(prefix) :] for name in page.folders)
         entries.sort(key=lambda entry: entry.key)
         return Folder(entries=tuple(entries), folders=tuple(sorted(folders)))
-
-    def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
-        return iter(())
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         check_key(key)

@@ -61,7 +61,7 @@ _UNREADABLE = "CannotVerifyCopySource"
 """The server could not read the source, with the status that the source answered it."""
 
 
-class AzureDriver:
+class AzureDriver(Driver):
     """A ``Driver`` below a prefix of a container. ``account_host`` is that of an ``abfss://`` root; None: the settings
     or the environment name the account. Raises ``SettingError`` where nothing does, or they contradict each other."""
 
@@ -151,9 +151,6 @@ class AzureDriver:
             elif not _is_directory(item):
                 entries.append(_entry(key, item))
         return Page(entries, below, pages.continuation_token or None)
-
-    def stream(self, key: str, start: int, ask: Ask) -> None:
-        return None
 
     def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
         ready()

@@ -15,7 +15,7 @@ from pathlib import Path
 from singerlake.clock import IdSource, random_id
 from singerlake.errors import CorruptObjectError, NameTooLongError, SettingError, SingerlakeError
 from singerlake.storage.cloud.compose import Sources
-from singerlake.storage.cloud.driver import Ask, Fetched, Page
+from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page
 from singerlake.storage.drivers.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.drivers.gcs.client import Client
 from singerlake.storage.drivers.gcs.errors import GCS_ERRORS, translate
@@ -30,7 +30,7 @@ _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 """https://cloud.google.com/storage/docs/buckets#naming."""
 
 
-class GcsDriver:
+class GcsDriver(Driver):
     """A ``Driver`` below a prefix of a bucket. ``prefix`` has no slash at either end."""
 
     errors = GCS_ERRORS
@@ -90,9 +90,6 @@ class GcsDriver:
         )
         cut = len(self._prefix)
         return Page([self._entry(seen) for seen in found.objects], [name[cut:] for name in found.prefixes], found.token)
-
-    def stream(self, key: str, start: int, ask: Ask) -> None:
-        return None
 
     def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
         ready()

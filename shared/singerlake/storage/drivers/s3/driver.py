@@ -15,7 +15,7 @@ from singerlake.aws.settings import S3Settings, endpoint_of
 from singerlake.clock import Clock
 from singerlake.errors import NoSuchBucketError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.cloud.compose import Sources
-from singerlake.storage.cloud.driver import Ask, Fetched, Page, unless_absent
+from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page, unless_absent
 from singerlake.storage.drivers.s3.client import connect
 from singerlake.storage.drivers.s3.errors import S3_ERRORS, is_absent, is_past_end, meaning, not_s3, translate
 from singerlake.storage.drivers.s3.upload import Target, compose_object, upload
@@ -46,7 +46,7 @@ class _Learned:
 _learned: dict[tuple[str, str], _Learned] = {}
 
 
-class S3Driver:
+class S3Driver(Driver):
     """A ``Driver`` below a prefix of a bucket. ``patience`` is also that with what assumes a role.
 
     ETags are kept without quotes; a condition sends them quoted, as HTTP wants it, unless the store turns out to honour
