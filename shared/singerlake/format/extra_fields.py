@@ -20,7 +20,6 @@ _EMPTY_DEFLATE = b"\x03\x00"
 _LONGEST_EMPTY = 12 + 0xFFFF + 1024
 """Bytes of a member without content: its header up to the end of the extra field, and room for the rest."""
 
-
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 

@@ -17,7 +17,6 @@ CALLS = 8_000
 """Calls within one another. singer-sdk's libraries take some 4,000 to hold a record against the deepest schema that
 there may be (``schema_hash.DEEPEST``), and Python allows 1,000 by itself."""
 
-
 READING = 10_000
 """Calls within one another that reading a line may take: more than a writer has, so that what it took is read again by
 a process that did not make room, and by one that is many calls deep already."""

@@ -12,7 +12,6 @@ TEMPORARY_PREFIX = ".tmp-"
 FLOCK_NAME = ".singerlake.flock"
 """The file under whose ``flock`` the local adapter checks conditions."""
 
-
 _NO_KEY = re.compile(rf"(?:\A|/)(?:\.{{0,2}}|{re.escape(FLOCK_NAME)}|{re.escape(TEMPORARY_PREFIX)}[^/]*)(?:/|\Z)|\0")
 
 

@@ -25,7 +25,6 @@ _CONTAINER = re.compile(r"\$root|[a-z0-9](?:-?[a-z0-9]){2,62}")
 _ACCOUNT_HOST = re.compile(r"[a-z0-9]{3,24}\.(?:dfs|blob)\.[a-z0-9.-]+")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
-
 OF_BUCKETS = frozenset({"s3", "gs", "az", *_ABFS})
 """Schemes of roots in a bucket or a container."""
 _FORMS = {

@@ -44,7 +44,6 @@ logger = logging.getLogger(__name__)
 
 _ROUNDS = 10
 
-
 _AGES = 100
 """For how many lags an entry that does not count is left alone: its writer may be about to look at it."""
 

@@ -46,7 +46,6 @@ _KEPT_SECONDS = 600.0
 _LOCK = LockSettings(max_wait=10.0)
 """Short, since writers stop waiting: their own commit needs no lock."""
 
-
 MOST = 10
 """Messages that a queue gives at once."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0

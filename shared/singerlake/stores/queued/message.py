@@ -27,7 +27,6 @@ FORMAT = 1
 LARGEST = 200_000
 """Bytes of a message from which on its transaction is an object instead: a queue takes 256 KiB."""
 
-
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 """What comes of a text that is not a message, the second one of one that is too deep."""
 

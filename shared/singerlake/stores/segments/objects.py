@@ -19,7 +19,7 @@ from singerlake.format.exact_json import decode_stored, encode
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.file_list import Run, touching
+from singerlake.format.state.files.file_list import Run, SegmentSource
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.interpreter.process import collector_paused
 from singerlake.interpreter.threads import in_order, threads_ahead
@@ -59,7 +59,7 @@ class SegmentCopies(Protocol):
         """Remove ``copies``. What is removed in part is still found, and nobody takes it for whole."""
 
 
-class SegmentObjects:
+class SegmentObjects(SegmentSource):
     """The segments of one stream, and the ``SegmentSource`` of its states. A subclass may keep copies of them, too."""
 
     lost: Container[str] = ()
@@ -83,10 +83,6 @@ class SegmentObjects:
             while len(_kept) > _KEPT:
                 _kept.popitem(last=False)
         return run
-
-    def touching(self, segment: Segment, start: int, stop: int) -> Run:
-        """Its files that hold any offset from ``start`` up to ``stop``. Raises as ``load``."""
-        return touching(self.load(segment), start, stop)
 
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
         """The files of each in turn; some are read ahead, and none is kept. Raises as ``load``."""

@@ -25,7 +25,6 @@ from singerlake.stores.segments.objects import SegmentObjects, checksum, to_text
 SIZES = Sizes()
 """From how many files on a state has segments, and of which size."""
 
-
 _AT_ONCE = 8
 """Segments of a new state that are written side by side."""
 _HELD = 8

@@ -37,6 +37,7 @@ class SegmentSource(Protocol):
 
     def touching(self, segment: Segment, start: int, stop: int) -> Run:
         """Its files as of ``touching``; the others need not be read for it."""
+        return touching(self.load(segment), start, stop)
 
 
 def touching(files: Run, start: int, stop: int) -> Run:
