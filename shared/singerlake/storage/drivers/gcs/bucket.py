@@ -44,15 +44,6 @@ class Seen:
     storage_class: str
 
 
-@dataclass(frozen=True, slots=True)
-class SeenPage:
-    """A part of a listing; ``token`` asks for the next one."""
-
-    objects: Sequence[Seen]
-    prefixes: Sequence[str]
-    token: str | None
-
-
 class Bucket:
     """One bucket. A 404 that says that it is not there is an error; an object that is not there is None."""
 
@@ -95,7 +86,7 @@ class Bucket:
         except NotFound as error:
             self._check_bucket(error)
             return None
-        return _seen(parsed(reply))
+        return seen_in(parsed(reply))
 
     def put(
         self, name: str, body: bytes | memoryview, *, generation: str | None, storage_class: str | None = None
@@ -167,7 +158,7 @@ class Bucket:
             return [False] * len(names)
         return [reply.status_code < 300 or "No such object" in reply.text for reply in replies]
 
-    def page(self, prefix: str, *, delimiter: str | None, start: str | None, token: str | None) -> SeenPage:
+    def page(self, prefix: str, *, delimiter: str | None, start: str | None, token: str | None) -> dict[str, Any]:
         """A page of the names that begin with ``prefix``, from ``start`` on, in the byte order of their UTF-8
         (https://cloud.google.com/storage/docs/json_api/v1/objects/list)."""
         query: Query = {
@@ -178,10 +169,7 @@ class Bucket:
             "maxResults": _PAGE,
             "fields": f"items({_SHOWN}),prefixes,nextPageToken",
         }
-        found = parsed(self.client.send("GET", f"/storage/v1{self.objects}", query))
-        return SeenPage(
-            [_seen(item) for item in found.get("items", ())], found.get("prefixes", ()), found.get("nextPageToken")
-        )
+        return parsed(self.client.send("GET", f"/storage/v1{self.objects}", query))
 
     def written(self, generation: str | None) -> dict[str, str | None]:
         """The query of a write under a condition."""
@@ -254,7 +242,8 @@ def _body(reply: Any) -> bytes:
     return body
 
 
-def _seen(item: dict[str, Any]) -> Seen:
+def seen_in(item: dict[str, Any]) -> Seen:
+    """An object of a listing or an answer."""
     try:
         created = parse_timestamp(item["timeCreated"])
         if created is None:

@@ -16,7 +16,7 @@ from singerlake.clock import IdSource, random_id
 from singerlake.errors import CorruptObjectError, NameTooLongError, SettingError, SingerlakeError
 from singerlake.storage.cloud.compose import Sources
 from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page
-from singerlake.storage.drivers.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
+from singerlake.storage.drivers.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c, seen_in
 from singerlake.storage.drivers.gcs.client import Client
 from singerlake.storage.drivers.gcs.errors import GCS_ERRORS, translate
 from singerlake.storage.drivers.gcs.settings import GcsSettings, endpoint_of
@@ -89,7 +89,8 @@ class GcsDriver(Driver):
             self._checked(self._prefix + prefix), delimiter="/" if folders else None, start=start, token=token
         )
         cut = len(self._prefix)
-        return Page([self._entry(seen) for seen in found.objects], [name[cut:] for name in found.prefixes], found.token)
+        entries = [self._entry(seen_in(item)) for item in found.get("items", ())]
+        return Page(entries, [name[cut:] for name in found.get("prefixes", ())], found.get("nextPageToken"))
 
     def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
         ready()
