@@ -12,7 +12,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from singerlake.attached.media_types import media_type_in
@@ -206,32 +206,36 @@ _ENCODED = {"gzip": "application/gzip", "x-gzip": "application/gzip"}
 _OTHER = "application/octet-stream"
 
 
+def trusting() -> ssl.SSLContext:
+    """Trust in the authorities of the system and of certifi, or in those that ``SSL_CERT_*`` names alone."""
+    context = ssl.create_default_context()
+    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
+        with suppress(ImportError):
+            import certifi
+
+            context.load_verify_locations(certifi.where())
+    return context
+
+
+@dataclass
 class WebFiles:
     """The files at URLs that ``allowed`` lists, at public addresses, with ``private`` at any. For several threads."""
 
-    def __init__(
-        self,
-        allowed: Allowed,
-        *,
-        private: bool = False,
-        resolve: Resolve = resolve,
-        connect: Connect = connect,
-        tls: Callable[[], ssl.SSLContext] | None = None,
-    ) -> None:
-        self._allowed = allowed
-        self._private = private
-        self._resolve = resolve
-        self._connect = connect
-        self._make_tls = tls or trusting
-        self._tls: ssl.SSLContext | None = None
-        self._lock = threading.Lock()
-        self._idle: dict[tuple[str, int], list[Connection]] = {}
+    allowed: Allowed
+    _: KW_ONLY
+    private: bool = False
+    resolve: Resolve = resolve
+    connect: Connect = connect
+    tls: Callable[[], ssl.SSLContext] = trusting
+    _tls: ssl.SSLContext | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _idle: dict[tuple[str, int], list[Connection]] = field(default_factory=dict)
 
     def open(self, location: WebFile, deadline: Deadline) -> OpenedFile:
         """Ask for a file, and give its body as it comes. Raises ``UnreadableSourceError``, and ``CancelledError``."""
         asked = location
         for _ in range(REDIRECTS + 1):
-            self._allowed.require(asked)
+            self.allowed.require(asked)
             connection, response = self._answer(asked, deadline)
             if response.status not in _LEADS_ON:
                 break
@@ -281,14 +285,14 @@ class WebFiles:
         host, port = location.host, location.port
         with self._lock:
             if self._tls is None:
-                self._tls = self._make_tls()
+                self._tls = self.tls()
             tls = self._tls
         return Connection(
             host,
             port,
             tls,
-            lambda: checked_addresses(host, port, private=self._private, resolve=self._resolve),
-            self._connect,
+            lambda: checked_addresses(host, port, private=self.private, resolve=self.resolve),
+            self.connect,
         )
 
     def _kept(self, location: WebFile) -> Connection | None:
@@ -344,17 +348,6 @@ def _ask(connection: Connection, location: WebFile) -> http.client.HTTPResponse:
             connection.putheader(name, value)
         connection.endheaders()
         return connection.getresponse()
-
-
-def trusting() -> ssl.SSLContext:
-    """Trust in the authorities of the system and of certifi, or in those that ``SSL_CERT_*`` names alone."""
-    context = ssl.create_default_context()
-    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
-        with suppress(ImportError):
-            import certifi
-
-            context.load_verify_locations(certifi.where())
-    return context
 
 
 def _media_type(response: http.client.HTTPResponse) -> str | None:
