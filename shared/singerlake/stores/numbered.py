@@ -37,7 +37,7 @@ _LOOK_AGAIN = 0.02
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction in a log, and the id ``after`` which it comes; None: the birth, a ``Rebase`` of all."""
+    """A transaction in a log, with the id of the one before; None: the birth, a ``Rebase`` of the first state."""
 
     number: int
     after: str | None

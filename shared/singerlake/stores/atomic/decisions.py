@@ -124,8 +124,8 @@ class Decisions:
 @dataclass(frozen=True, slots=True)
 class Commit:
     """The commit of one atomic run. ``name`` is what ``as_of`` and ``from_commit`` take, ``at`` its time (RFC 3339,
-    UTC), ``run`` the run's id if known, ``writer`` who decided, ``streams`` what came to each; nothing if not
-    ``committed``."""
+    UTC), ``run`` the run's id if known, ``writer`` who decided, ``streams`` what came to each stream by name. Not
+    ``committed``: nothing of the run is in the lake."""
 
     name: str
     at: str

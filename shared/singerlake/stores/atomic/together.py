@@ -30,9 +30,9 @@ class Completion:
 
     def complete(self, state: Manifest) -> None:
         """Before anything comes after ``state``, or publishes it: have the lake say that its last commit is decided,
-        and show that commit in all of its streams, as far as that can be done, for a request a new name. Nothing is
-        done about a commit that neither the lake nor the database knows. Raises what both raise, ``CorruptObjectError``
-        and ``UnsupportedFormatError``."""
+        and show that commit in all of its streams, as far as that can be done. Each new name costs a request. Nothing
+        is done about a commit that neither the lake nor the database knows. Raises what both raise,
+        ``CorruptObjectError`` and ``UnsupportedFormatError``."""
         name = state.settled
         if name is msgspec.UNSET or name in self._seen:
             return
