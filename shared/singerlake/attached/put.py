@@ -110,23 +110,19 @@ def find_files(given: Sequence[str], *, recursive: bool, lake: str | None) -> li
 
 def _below(top: str, status: os.stat_result, home: str | None) -> Iterator[FoundFile]:
     """Without recursion: folders may be deeper than the calls that the interpreter allows."""
-    above = [_entered(top, status, [], home)]
-    pending = [iter(_names(top))]
-    folders = [""]
+    pending = [(_entered(top, status, [], home), "", iter(_names(top)))]
     while pending:
-        name = next(pending[-1], None)
+        _, folder, names = pending[-1]
+        name = next(names, None)
         if name is None:
             pending.pop()
-            above.pop()
-            folders.pop()
             continue
-        inside = folders[-1] + name
+        inside = folder + name
         path = os.path.join(top, inside)
         status = _status(path)
         if stat.S_ISDIR(status.st_mode):
-            above.append(_entered(path, status, above, home))
-            pending.append(iter(_names(path)))
-            folders.append(inside + "/")
+            above = [inode for inode, _, _ in pending]
+            pending.append((_entered(path, status, above, home), inside + "/", iter(_names(path))))
         else:
             yield _file(path, inside, status)
 

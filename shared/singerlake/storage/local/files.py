@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import threading
 import zlib
 from collections.abc import Iterable, Iterator
@@ -110,14 +109,6 @@ def fill_durably(path: str, data: Iterable[bytes]) -> None:
         file.writelines(data)
         file.flush()
         _flush(file.fileno())
-
-
-def copy_durably(source: Path, target: str) -> None:
-    """Copy a file's bytes and flush them to disk."""
-    with source.open("rb") as reader, open(target, "wb") as writer:
-        shutil.copyfileobj(reader, writer, 1 << 20)
-        writer.flush()
-        _flush(writer.fileno())
 
 
 def adopt(source: Path, target: str, model: os.stat_result) -> bool:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,7 +31,6 @@ from singerlake.storage.keys import FLOCK_NAME, TEMPORARY_PREFIX, check_conditio
 from singerlake.storage.local.files import (
     Temporary,
     adopt,
-    copy_durably,
     exclusive,
     files_not_whole,
     fill_durably,
@@ -136,7 +136,8 @@ class LocalStorage:
         """``model`` is the status of a file that was made in the folder, so that none has to be made to see it."""
         with self._temporary(target, made=model is None) as temporary:
             if not adopt(path, temporary.path, model or os.fstat(temporary.descriptor)):
-                copy_durably(path, temporary.path)
+                with path.open("rb") as reader:
+                    fill_durably(temporary.path, iter(partial(reader.read, _COPIED), b""))
             temporary.close()
             status = temporary.stamp()
             if status.st_size != size:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import cast
 
 import msgspec
@@ -295,10 +296,6 @@ class DatabaseCommit:
     def _attempt(self) -> CommittedTogether | Outdated | RefusedShare:
         """One try, under a name of its own."""
         name, at = self._run.new_name(), timestamp(self._run.clock.now())
-
-        def decide(streams: Mapping[str, Brought]) -> Decision:
-            return self._run.committed(name, streams)
-
         shares = [
             Share(
                 share.writer.stream,
@@ -312,7 +309,7 @@ class DatabaseCommit:
             )
             for share in self._run.shares
         ]
-        return _together(self._run.shares[0]).commit_together(name, shares, decide)
+        return _together(self._run.shares[0]).commit_together(name, shares, partial(self._run.committed, name))
 
     def _shown(self, committed: CommittedTogether) -> dict[str, Manifest]:
         """The states with the run in them, once those who have the lake alone see it in all of its streams."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -284,14 +284,6 @@ def _took_effect(state: Manifest, change: tx.Change | None) -> bool:
     return change is not None and is_done(state, change)
 
 
-@dataclass
-class _LooseEntries:
-    """Entries in no record that do not count, by name, and how many in records look as if they did not."""
-
-    outside: dict[str, tuple[EntryKey, port.Entry]] = field(default_factory=dict)
-    inside: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """One look at all entries of a stream."""
@@ -308,20 +300,20 @@ class Sweep:
         for record in self.records.every():
             names.update(held.key for held in record.entries)
             transactions.update(held.transaction.id for held in record.entries)
-        census = self._census(names)
-        if not census.outside and not census.inside:
+        inside, outside = self._loose(names)
+        if not outside and not inside:
             return []
         tip = next(self.records.settled(state), None)
         covered = tip.until if tip is not None else 0
         old = min(self.time.now() - _AGES * self.settings.lag_ms, covered)
-        aged = {name: each for name, each in census.outside.items() if milliseconds(each[1].last_modified) < old}
-        if census.inside:
+        aged = {name: each for name, each in outside.items() if milliseconds(each[1].last_modified) < old}
+        if inside:
             logger.warning(
                 "%s: %d settled entries have another LastModified than when they were settled: was the bucket restored "
                 "or copied? %d entries that are in no record are kept",
                 self.stream,
-                census.inside,
-                len(census.outside),
+                inside,
+                len(outside),
             )
             return []
         going = self._going(aged, transactions)
@@ -336,16 +328,17 @@ class Sweep:
             )
         return going
 
-    def _census(self, settled: set[str]) -> _LooseEntries:
-        census = _LooseEntries()
+    def _loose(self, settled: set[str]) -> tuple[int, dict[str, tuple[EntryKey, port.Entry]]]:
+        """How many entries in records look as if they did not count, and those in none that do not, by name."""
+        inside, outside = 0, dict[str, tuple[EntryKey, port.Entry]]()
         for key, entry in self.entries.all():
             if self.entries.count(key, entry):
                 continue
             if key.name in settled:
-                census.inside += 1
+                inside += 1
             else:
-                census.outside[key.name] = (key, entry)
-        return census
+                outside[key.name] = (key, entry)
+        return inside, outside
 
     def _going(self, aged: dict[str, tuple[EntryKey, port.Entry]], transactions: set[str]) -> list[str]:
         ahead = [name for name, (key, entry) in aged.items() if key.time > milliseconds(entry.last_modified)]

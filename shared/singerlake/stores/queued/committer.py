@@ -169,7 +169,7 @@ class Committer:
                 reason = committed.refused[id]
                 logger.warning("message %s is refused: %s", message.id, shown(reason))
                 self._refuse(there.tap, there.name, id, reason)
-        logger.debug("%s/%s: %d transactions at once", shown(there.tap), shown(there.name), committed.parts)
+        logger.debug("%s/%s: %d transactions at once", shown(there.tap), shown(there.name), len(committed.parts))
 
     def _refuse(self, tap: str, stream: str, id: str, reason: str) -> None:
         try:
@@ -218,18 +218,10 @@ class Committer:
 
 @dataclass
 class Committed:
-    """What became of transactions: ``base`` holds all but those ``refused`` (why, by id) or too ``late``."""
+    """What becomes of transactions: ``base`` holds all but those ``refused`` (why, by id) or too ``late``. ``parts``
+    are those that it took, or takes, one after the other; before ``undecided`` another run has to be decided."""
 
     base: Loaded
-    refused: dict[str, str] = field(default_factory=dict)
-    late: set[str] = field(default_factory=set)
-    parts: int = 0
-
-
-@dataclass
-class _Fitting:
-    """Of some transactions, those that a state still takes, one after the other."""
-
     parts: list[Wanted] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     late: set[str] = field(default_factory=set)
@@ -245,21 +237,20 @@ def commit_parts(
     backoff, unknown = between_tries(clock), None
     fresh = False
     for _ in range(ATTEMPTS):
-        fitting = _fitting(base.manifest, wanted, clock)
-        done = Committed(base, fitting.refused, fitting.late, len(fitting.parts))
+        done = _fitting(base, wanted, clock)
         outcome: Loaded | Outdated | Conflict | None = None
-        if fitting.refused and not fresh and fitting.undecided is None:
+        if done.refused and not fresh and done.undecided is None:
             pass
-        elif fitting.undecided is not None:
+        elif done.undecided is not None:
             # Waits until that is decided, or decides it.
-            store.commit(base, fitting.undecided.transaction)
-        elif not fitting.parts:
+            store.commit(base, done.undecided.transaction)
+        elif not done.parts:
             return done
         elif store.abilities.settles:
-            return _one_by_one(store, done, fitting.parts, clock)
+            return _one_by_one(store, done, clock)
         else:
             try:
-                outcome = _committed(store, base, fitting.parts, clock, ids)
+                outcome = _committed(store, base, done.parts, clock, ids)
             except UnknownOutcomeError as error:
                 unknown = error
             if isinstance(outcome, Loaded):
@@ -283,9 +274,9 @@ def _committed(
     return commit_once(store, base, transaction, clock=clock)
 
 
-def _one_by_one(store: ManifestStore, done: Committed, parts: Sequence[Wanted], clock: Clock) -> Committed:
-    commits = [submit_transaction(store, done.base, part.transaction, clock=clock) for part in parts]
-    for part, commit in zip(parts, commits, strict=True):
+def _one_by_one(store: ManifestStore, done: Committed, clock: Clock) -> Committed:
+    commits = [submit_transaction(store, done.base, part.transaction, clock=clock) for part in done.parts]
+    for part, commit in zip(done.parts, commits, strict=True):
         outcome = commit.wait(done.base)
         if isinstance(outcome, Conflict):
             done.refused[part.transaction.id] = outcome.reason
@@ -294,8 +285,8 @@ def _one_by_one(store: ManifestStore, done: Committed, parts: Sequence[Wanted], 
     return done
 
 
-def _fitting(state: Manifest, wanted: Sequence[Wanted], clock: Clock) -> _Fitting:
-    fitting, now = _Fitting(), clock.now()
+def _fitting(base: Loaded, wanted: Sequence[Wanted], clock: Clock) -> Committed:
+    state, fitting, now = base.manifest, Committed(base), clock.now()
     for each in wanted:
         id = each.transaction.id
         if is_done(state, each.change):

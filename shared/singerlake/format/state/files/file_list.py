@@ -263,7 +263,7 @@ class FileList(Sequence[DataFile]):
         return chain.from_iterable(self.runs()) if self.parts else iter(self.tail)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, FileList) and self._same(other):
+        if isinstance(other, FileList) and self.parts == other.parts and self.tail == other.tail:
             return True
         if isinstance(other, (FileList, AppendOnlyList, tuple, list)):
             return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
@@ -276,10 +276,6 @@ class FileList(Sequence[DataFile]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FileList, (tuple(self),)
-
-    def _same(self, other: FileList) -> bool:
-        """Whether it has the same segments, and the same tail; False where a look at the files has to tell."""
-        return self.parts == other.parts and self.tail == other.tail
 
     def _sliced(self, index: slice) -> tuple[DataFile, ...]:
         start, stop, step = index.indices(len(self))
