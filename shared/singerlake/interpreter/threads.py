@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
@@ -49,6 +49,16 @@ def in_order(pool: Executor, work: Callable[[Item], Result], items: Iterable[Ite
             yield under_way.popleft().result()
     while under_way:
         yield under_way.popleft().result()
+
+
+def side_by_side(
+    work: Callable[[Item], Result], items: Sequence[Item], *, threads: int, name: str, few: int = 1
+) -> list[Result]:
+    """What ``work`` gives for each item, in their order; up to ``few`` are worked on one after the other."""
+    if len(items) <= few or threads < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(threads, thread_name_prefix=name) as executor:
+        return list(executor.map(work, items))
 
 
 class LateThread:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from singerlake.clock import Backoff, Clock
 from singerlake.errors import CorruptObjectError, SingerlakeError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision, aborted, decision_from_json, decision_to_json
+from singerlake.interpreter.threads import side_by_side
 from singerlake.storage.port import Storage
 
 PATIENCE = 60.0
@@ -62,12 +62,7 @@ class Decisions:
 
     def all_of(self, names: Iterable[str]) -> list[Decision]:
         """The decisions about these commits, in their order, without those that are not decided. Raises as ``get``."""
-        wanted = list(names)
-        if len(wanted) < 2 or self.near:
-            found = [self.get(name) for name in wanted]
-        else:
-            with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="commits") as executor:
-                found = list(executor.map(self.get, wanted))
+        found = side_by_side(self.get, list(names), threads=1 if self.near else AT_ONCE, name="commits")
         return [decision for decision in found if decision is not None]
 
     def decide(self, decision: Decision) -> Decision:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +11,7 @@ import msgspec
 from singerlake.errors import LineageChangedError, RetryableError, UnknownNameError
 from singerlake.format.decision import Decision
 from singerlake.format.state.model import Manifest
+from singerlake.interpreter.threads import side_by_side
 from singerlake.storage.port import Storage
 from singerlake.stores.atomic.decisions import AT_ONCE, Decisions, Listed
 
@@ -200,10 +200,9 @@ def taken_place(decisions: Decisions, names: Iterable[str]) -> list[Decision]:
 
 def load_each(loads: Mapping[str, Callable[[], Manifest]], *, near: bool) -> dict[str, Manifest]:
     """The states that ``loads`` give: one after the other where storage is ``near``, else several at a time."""
-    if near or len(loads) < 2:
-        return {stream: load() for stream, load in loads.items()}
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="streams") as executor:
-        return dict(zip(loads, executor.map(lambda load: load(), loads.values()), strict=True))
+    threads = 1 if near else AT_ONCE
+    states = side_by_side(lambda load: load(), list(loads.values()), threads=threads, name="streams")
+    return dict(zip(loads, states, strict=True))
 
 
 def _is_half(decision: Decision, states: Mapping[str, Manifest], ends: Mapping[str, int]) -> bool:

@@ -13,7 +13,6 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -30,6 +29,7 @@ from singerlake.errors import (
     SingerlakeError,
     StorageUnavailableError,
 )
+from singerlake.interpreter.threads import side_by_side
 from singerlake.storage.checks import check_endpoint
 from singerlake.storage.failures import masked, without_answer
 from singerlake.storage.lost_replies import DriverErrors, Meaning, Write, send_until_answered, send_until_known
@@ -256,13 +256,7 @@ class DynamoTable:
             [{"PutRequest": {"Item": item}} for item in items[start : start + _BATCH]]
             for start in range(0, len(items), _BATCH)
         ]
-        if len(batches) < 2:
-            for batch in batches:
-                self._send_batch(batch)
-            return
-        with ThreadPoolExecutor(min(_AT_ONCE, len(batches)), thread_name_prefix="items") as executor:
-            for _ in executor.map(self._send_batch, batches):
-                pass
+        side_by_side(self._send_batch, batches, threads=_AT_ONCE, name="items")
 
     def ask(self, request: Callable[[Any], Result]) -> Result:
         """What ``request`` gets from the client; it may be repeated, also if it took effect."""

@@ -6,7 +6,6 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,7 +21,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import Run, SegmentSource
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.interpreter.process import collector_paused
-from singerlake.interpreter.threads import in_order, threads_ahead
+from singerlake.interpreter.threads import in_order, side_by_side, threads_ahead
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
 
@@ -97,10 +96,7 @@ class SegmentObjects(SegmentSource):
 
     def write(self, pieces: Sequence[Sequence[DataFile]]) -> list[Segment]:
         """Keep each of ``pieces`` as a new segment. Raises what storage raises."""
-        if len(pieces) < 2 or _AT_ONCE < 2:
-            return [self._written(piece) for piece in pieces]
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="segments") as executor:
-            return list(executor.map(self._written, pieces))
+        return side_by_side(self._written, pieces, threads=_AT_ONCE, name="segments")
 
     def name(self, segments: Sequence[Segment], at_hand: Mapping[str, Sequence[DataFile]]) -> None:
         """Called before a state that names ``segments`` is stored, with the files of some of them by name."""
