@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -126,14 +127,11 @@ def split_provenance(head: bytes) -> tuple[Provenance | None, int]:
 
 def own_words(extra: bytes) -> FileHeader | Provenance | None:
     """What an ``SL`` field says of its file; None for one that says neither. What could be both is a header."""
-    try:
+    with suppress(*REFUSALS):
         return _HEADER.decode(extra)
-    except REFUSALS:
-        pass
-    try:
+    with suppress(*REFUSALS):
         return _PROVENANCE.decode(extra)
-    except REFUSALS:
-        return None
+    return None
 
 
 def empty_member(extra: bytes) -> bytes:

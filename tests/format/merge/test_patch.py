@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.merge.patch import MergeEntry, file_ids, to_entry, to_transaction
+from singerlake.format.merge.patch import MergeEntry, to_entry, to_transaction
 from singerlake.format.state import additions, fold
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.model import Run, StreamSchema
@@ -26,6 +26,7 @@ from singerlake.format.state.transactions import (
     ReplaceFiles,
     RetireFiles,
     Transaction,
+    file_ids,
 )
 from tests.format.state.test_fold import add, born, done, new_file, with_holes
 

@@ -36,21 +36,8 @@ def to_transaction(entry: MergeEntry) -> tx.Transaction:
     return tx.Transaction(id=entry.id, at=entry.at, change=_change(entry.patch, entry.order))
 
 
-def file_ids(change: tx.Change) -> tuple[str, ...]:
-    """The ids that a change names, in its order."""
-    if isinstance(change, tx.AddFiles):
-        return tuple(file.id for file in change.files)
-    if isinstance(change, tx.ReplaceFiles):
-        return (*change.old, *(file.id for file in change.new))
-    if isinstance(change, tx.RetireFiles):
-        return tuple(id for id, _ in change.files)
-    if isinstance(change, tx.CollectFiles):
-        return (*change.shown, *change.deleted, *change.forgotten)
-    return ()
-
-
 def _patch(change: tx.Change) -> tuple[dict[str, Any], tuple[str, ...]]:
-    order = file_ids(change)
+    order = tx.file_ids(change)
     if isinstance(change, tx.AddFiles):
         schemas = {version: _schema_out(schema) for version, schema in change.schemas.items()}
         runs = {"runs": {change.run.id: _fields(change.run)}} if change.run is not None else {}

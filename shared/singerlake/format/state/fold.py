@@ -77,7 +77,8 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
     if manifest.closed is not None:
         return Conflict(f"the stream was closed and continues in {manifest.closed}", successor=manifest.closed)
     change = transaction.change
-    if _names_twice(change):
+    ids = tx.file_ids(change)
+    if len(set(ids)) != len(ids):
         return Conflict("one file is named twice")
     if manifest.prepared is not msgspec.UNSET and not isinstance(change, tx.Settle):
         return Conflict(f"commit {manifest.prepared.commit} is not decided", undecided=manifest.prepared.commit)
@@ -109,21 +110,6 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
         return fields
     position = Position(manifest.transaction.number + 1, transaction.id)
     return msgspec.structs.replace(manifest, transaction=position, **fields)
-
-
-def _names_twice(change: tx.Change) -> bool:
-    ids: list[str] = []
-    if isinstance(change, tx.AddFiles | tx.PrepareFiles | tx.CommitFiles):
-        ids = [file.id for file in change.files]
-    elif isinstance(change, tx.AddTogether):
-        ids = [file.id for part in change.parts for file in part.files]
-    elif isinstance(change, tx.ReplaceFiles):
-        ids = [*change.old, *(file.id for file in change.new)]
-    elif isinstance(change, tx.RetireFiles):
-        ids = [id for id, _ in change.files]
-    elif isinstance(change, tx.CollectFiles):
-        ids = [*change.shown, *change.deleted, *change.forgotten]
-    return len(set(ids)) != len(ids)
 
 
 def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, Any] | Conflict:

@@ -129,6 +129,21 @@ Change = (
 )
 
 
+def file_ids(change: Change) -> tuple[str, ...]:
+    """The ids of files that a change names, in its order."""
+    if isinstance(change, AddFiles | PrepareFiles | CommitFiles):
+        return tuple(file.id for file in change.files)
+    if isinstance(change, AddTogether):
+        return tuple(file.id for part in change.parts for file in part.files)
+    if isinstance(change, ReplaceFiles):
+        return (*change.old, *(file.id for file in change.new))
+    if isinstance(change, RetireFiles):
+        return tuple(id for id, _ in change.files)
+    if isinstance(change, CollectFiles):
+        return (*change.shown, *change.deleted, *change.forgotten)
+    return ()
+
+
 def addition(files: tuple[NewFile, ...], schemas: dict[str, StreamSchema], run: Run | None = None) -> AddFiles:
     """The change that adds ``files``, of the kind that the oldest readers know that may read them."""
     kind = AttachFiles if any(file.attached for file in files) else AddFiles
