@@ -58,10 +58,11 @@ class Bucket:
         """The object, or up to ``length`` bytes of it from ``start``, and what it was when they were sent."""
         from google.api_core.exceptions import NotFound, RequestRangeNotSatisfiable
 
+        path = f"/download{self._path(name)}"
         ranged = {} if start is None else {"Range": f"bytes={start}-{start + length - 1}"}
         for _ in range(_TRIES):
             try:
-                reply = self.client.send("GET", self._media(name), {"alt": "media"}, headers=ranged, stream=True)
+                reply = self.client.send("GET", path, {"alt": "media"}, headers=ranged, stream=True)
             except NotFound as error:
                 self._check_bucket(error)
                 return None
@@ -177,9 +178,6 @@ class Bucket:
 
     def _path(self, name: str) -> str:
         return f"/storage/v1{self.objects}/{quote(name, safe='')}"
-
-    def _media(self, name: str) -> str:
-        return f"/download{self._path(name)}"
 
     def _fetched(self, reply: Any, name: str, start: int | None, length: int) -> Fetched | None:
         """What a reply holds; None where it does not say when the object was made, and that is not known any more."""
