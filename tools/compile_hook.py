@@ -22,7 +22,6 @@ REQUIRED = "SINGERLAKE_REQUIRE_COMPILED"
 """The environment variable that makes it an error where a module cannot be compiled, as for a release."""
 _MODULES = {
     "singerlake.arrow.decode._plain": "shared/singerlake/arrow/decode/_plain.c",
-    "singerlake.format._fingerprint": "shared/singerlake/format/_fingerprint.c",
     "singerlake.format._newlines": "shared/singerlake/format/_newlines.c",
     "singerlake.format.lines._lines": "shared/singerlake/format/lines/_lines.c",
     "singerlake.format.lines._records": "shared/singerlake/format/lines/_records.c",

@@ -16,7 +16,7 @@ from singerlake.settings import StoreSettings
 from singerlake.storage.local.storage import LocalStorage
 from singerlake.storage.patience import PATIENCE_SECONDS, Patience
 from singerlake.storage.port import Storage
-from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, parse_root
+from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.storage.settings import AnySettings, StorageSettings, together
 from singerlake.stores.lockfile import LockfileStore
 from singerlake.stores.log import ObjectLog
@@ -67,16 +67,16 @@ def open_storage(
                 lake_root=lake_root,
             )
         return LocalStorage(root.path, clock=clock, ids=ids, fleeting=layout.is_lock)
-    if isinstance(root, BucketRoot):
+    if root.scheme == "s3":
         return s3_storage(root.bucket, root.prefix, every.s3, clock=clock, ids=ids)
     from singerlake.storage.cloud.storage import CloudStorage
 
     driver: AzureDriver | GcsDriver
-    if isinstance(root, AzureRoot):
+    if root.scheme == "az":
         _require("azure.storage.blob", "Azure Blob Storage", "azure")
         from singerlake.storage.drivers.azure.driver import AzureDriver
 
-        driver = AzureDriver(root.container, root.prefix, every.azure, account_host=root.account_host)
+        driver = AzureDriver(root.bucket, root.prefix, every.azure, account_host=root.account_host)
         seconds = every.azure.patience_seconds
     else:
         _require("google.cloud.storage", "Google Cloud Storage", "gcs")

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format import _fingerprint as compiled
 from singerlake.format.exact_json import decode, encode
 from singerlake.format.fingerprint import in_python
 from singerlake.format.layout import from_segment, to_segment
@@ -42,7 +41,7 @@ FINGERPRINTS = {
 """Google's forever-fixed function: values of google/farmhash, Guava and BigQuery's FARM_FINGERPRINT."""
 
 
-WAYS = {"pyfarmhash": farmhash.fingerprint64, "compiled": compiled.fingerprint64, "python": in_python}
+WAYS = {"pyfarmhash": farmhash.fingerprint64, "python": in_python}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -53,10 +52,10 @@ def test_every_farmhash_gives_the_published_fingerprints(way: str, text: bytes, 
 
 @given(st.binary(max_size=300) | st.integers(0, 5000).map(bytes))
 def test_every_farmhash_gives_the_same_fingerprint(text: bytes) -> None:
-    assert compiled.fingerprint64(text) == in_python(text) == farmhash.fingerprint64(text)
+    assert in_python(text) == farmhash.fingerprint64(text)
 
 
-@pytest.mark.parametrize("missing", [(), ("farmhash",), ("farmhash", "singerlake.format._fingerprint")])
+@pytest.mark.parametrize("missing", [(), ("farmhash",)])
 def test_the_hash_is_the_same_whatever_is_installed(missing: tuple[str, ...]) -> None:
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({missing!r}))\n"
@@ -66,7 +65,7 @@ def test_the_hash_is_the_same_whatever_is_installed(missing: tuple[str, ...]) ->
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     module, found = ran.stdout.split()
     assert found == schema_hash({"type": "object"})
-    assert module == ("farmhash", "singerlake.format._fingerprint", "singerlake.format.fingerprint")[len(missing)]
+    assert module == ("farmhash", "singerlake.format.fingerprint")[len(missing)]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -194,8 +193,8 @@ def test_a_schema_that_changed_has_another_hash_and_many_hashes_stay_right() -> 
     schema: dict[str, object] = {"properties": {"a": {"type": "null"}}}
     before = full_hash(schema)
     schema["properties"] = {"a": {"type": "string"}}
-    many = [full_hash({"title": str(number)}) for number in range(200)]
+    many = [full_hash({"title": str(number)}) for number in range(2000)]
     assert full_hash(schema) != before
-    assert len(set(many)) == 200
-    assert [full_hash({"title": str(number)}) for number in range(200)] == many
+    assert len(set(many)) == 2000
+    assert [full_hash({"title": str(number)}) for number in range(2000)] == many
     assert full_hash({"default": float("nan")}) == full_hash({"default": None}) != full_hash({"default": "NaN"})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.errors import SettingError
-from singerlake.storage.roots import AzureRoot, BucketRoot, FolderRoot, GcsRoot, parse_root
+from singerlake.storage.roots import CloudRoot, FolderRoot, parse_root
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_paths_and_file_urls_name_folders(text: str, folder: str) -> None:
     ],
 )
 def test_s3_urls_name_a_bucket_and_a_prefix_as_it_stands(text: str, bucket: str, prefix: str) -> None:
-    assert parse_root(text) == BucketRoot(bucket, prefix)
+    assert parse_root(text) == CloudRoot("s3", bucket, prefix)
 
 
 @pytest.mark.parametrize(
@@ -141,22 +141,22 @@ def test_credentials_in_a_root_are_refused_and_not_shown(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["gs://lake/a/b/", "GS://lake/a/b"])
 def test_a_bucket_of_google_is_a_root(text: str) -> None:
-    assert parse_root(text) == GcsRoot("lake", "a/b")
+    assert parse_root(text) == CloudRoot("gs", "lake", "a/b")
 
 
 @pytest.mark.parametrize(
     ("text", "root"),
     [
-        ("az://lake", AzureRoot("lake", "")),
-        ("AZ://lake/a/b/", AzureRoot("lake", "a/b")),
+        ("az://lake", CloudRoot("az", "lake", "")),
+        ("AZ://lake/a/b/", CloudRoot("az", "lake", "a/b")),
         (
             "abfss://lake@acct.dfs.core.windows.net/a",
-            AzureRoot("lake", "a", "acct.dfs.core.windows.net"),
+            CloudRoot("az", "lake", "a", "acct.dfs.core.windows.net"),
         ),
-        ("abfs://lake@acct.blob.core.chinacloudapi.cn", AzureRoot("lake", "", "acct.blob.core.chinacloudapi.cn")),
+        ("abfs://lake@acct.blob.core.chinacloudapi.cn", CloudRoot("az", "lake", "", "acct.blob.core.chinacloudapi.cn")),
     ],
 )
-def test_a_container_of_azure_is_a_root(text: str, root: AzureRoot) -> None:
+def test_a_container_of_azure_is_a_root(text: str, root: CloudRoot) -> None:
     assert parse_root(text) == root
 
 

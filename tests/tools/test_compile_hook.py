@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "shared", "tap-singerlake", "target-singerlake", "tools")
 LIBRARIES = (
     "singerlake/arrow/decode/_plain",
-    "singerlake/format/_fingerprint",
     "singerlake/format/_newlines",
     "singerlake/format/lines/_lines",
     "singerlake/format/lines/_records",

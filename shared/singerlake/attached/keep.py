@@ -50,8 +50,7 @@ class Keeper:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, tap: str, stream: str, fetched: Fetched, state: Callable[[], Manifest]) -> Kept:
-        """See to it that the lake has the bytes. ``state`` is what the stream's writer knows by now. Raises as
-        ``put_attached``."""
+        """See that the lake has the bytes. ``state`` is what the writer knows by now. Raises as ``put_attached``."""
         copy = free_copy(state(), fetched.sha256)
         path = layout.attached_path(fetched.sha256, copy)
         if self._is_known(stream, path):
@@ -82,11 +81,8 @@ def free_copy(manifest: Manifest, sha256: str) -> int:
 
 def put_attached(storage: Storage, key: str, body: bytes | Path, size: int) -> bool:
     """See to it that the object at ``key``, whose name is the checksum of ``body``, is there with its ``size`` bytes;
-    whether it was written now. A file at a path may be taken away.
-
-    Whoever else writes it at the same time writes the same bytes. Raises ``CorruptObjectError`` where an object of
-    another size is there, ``StorageUnavailableError`` where others keep deleting it, and what storage raises.
-    """
+    whether it was written now. A file at a path may be taken away. Raises ``CorruptObjectError`` for an object of
+    another size, ``StorageUnavailableError`` where others keep deleting it, and what storage raises."""
     for _ in range(_ATTEMPTS):
         new = True
         if isinstance(body, bytes):
@@ -138,8 +134,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Reads files of at most ``most`` bytes. Those of more than ``in_memory`` grow at paths that ``spool`` gives, each
-    only once."""
+    """Reads files of at most ``most`` bytes, those of more than ``in_memory`` to paths that ``spool`` gives."""
 
     sources: Opener
     spool: Callable[[], Path]
@@ -166,8 +161,7 @@ class Fetcher:
 def read_whole(
     source: OpenedFile, deadline: Deadline, spool: Callable[[], Path], *, in_memory: int, most: int = sys.maxsize
 ) -> Fetched:
-    """The bytes of an opened file, at most ``most``; more than ``in_memory`` grow at a path that ``spool`` gives.
-    Raises as ``Fetcher.fetch``, and what the source raises."""
+    """The bytes of an opened file; more than ``in_memory`` go to a ``spool`` path. Raises as ``Fetcher.fetch``."""
     if source.size is not None and source.size > most:
         raise too_large(most)
     read = _Reading(source, most, deadline)
@@ -300,7 +294,6 @@ def _pieces(encoded: bytes) -> Iterator[bytes]:
 
 
 def too_large(most: int) -> UnreadableSourceError:
-    """The error for a file of more than ``most`` bytes."""
     return UnreadableSourceError(
         f"it has more than {most:,} bytes", hint="raise max_attached_bytes, or set on_missing_file to record"
     )

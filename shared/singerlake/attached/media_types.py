@@ -35,8 +35,7 @@ _MORE = {
 
 
 def media_type_in(field: str) -> str | None:
-    """The media type in a header field such as ``image/JPEG; q=1``, in lower case and without its parameters; None
-    where there is none (RFC 6838)."""
+    """The media type in a header field, in lower case and without parameters; None: there is none (RFC 6838)."""
     text = field.partition(";")[0].strip().lower()
     return text if _MEDIA_TYPE.fullmatch(text) else None
 

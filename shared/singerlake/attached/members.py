@@ -35,8 +35,7 @@ def _parts(rows: Iterable[Attached]) -> Iterable[list[bytes]]:
 
 
 def attached_rows(extra: bytes, messages: int) -> tuple[Attached, ...]:
-    """The rows in the ``SL`` field of a member without content that stands behind so many ``messages`` of its part;
-    none where it tells of none, or of others than these."""
+    """The rows in the ``SL`` field of a member behind so many ``messages`` of its part; none of others than these."""
     try:
         rows = decode(extra, AttachedRows).attached
     except (msgspec.DecodeError, RecursionError):
@@ -45,8 +44,7 @@ def attached_rows(extra: bytes, messages: int) -> tuple[Attached, ...]:
 
 
 class Parts:
-    """Where the parts of a data file begin, from which rows count: at its headers, and in a vacuumed file also at the
-    originals, of which one may have no header."""
+    """Where the parts of a data file begin, from which rows count: at headers, and at a vacuumed file's originals."""
 
     def __init__(self, originals: Iterable[tuple[str, int]] = ()) -> None:
         self._header = 0

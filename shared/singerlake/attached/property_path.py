@@ -30,9 +30,8 @@ Member = Callable[[Any, str], Any]
 
 
 class Words:
-    """The words of ``text``, to be taken one after the other; ``word`` matches one, behind white space. ``refuse``
-    makes the error for a text that its reader does not know, from the number of the character at which that shows,
-    from 1 on."""
+    """The words of ``text``, one after the other; ``word`` matches one, behind white space. ``refuse`` makes the error
+    for an unknown text, from the number of the character at which that shows, from 1 on."""
 
     def __init__(self, text: str, refuse: Callable[[int], SettingError], word: re.Pattern[str] = _WORD) -> None:
         self._text = text.rstrip()
@@ -42,7 +41,6 @@ class Words:
 
     @property
     def more(self) -> bool:
-        """Whether there is another word."""
         return self._end < len(self._text)
 
     @property
@@ -73,8 +71,7 @@ class Words:
         return tuple(steps)
 
     def text(self, token: str) -> str:
-        """What a word in quotes says; JSON in double ones, ``''`` for one in single ones. Raises what ``refuse``
-        makes."""
+        """What a word in quotes says; JSON in double ones, ``''`` for one in single ones. Raises as ``refuse``."""
         if token.startswith("'"):
             return token[1:-1].replace("''", "'")
         try:
@@ -111,8 +108,7 @@ def member(value: Any, name: str) -> Any:
 
 
 def values_at(value: Any, path: Sequence[Step], member: Member = member) -> Iterator[Any]:
-    """The values that ``path`` leads to from ``value``, into whose objects ``member`` leads: several over arrays, in
-    their order; none where it leads nowhere."""
+    """The values that ``path`` leads to from ``value``, by ``member``: several over arrays, in their order, or none."""
     for at, step in enumerate(path):
         if step is EACH:
             if isinstance(value, list):

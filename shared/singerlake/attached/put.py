@@ -65,8 +65,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class PutFile:
-    """A file whose bytes are an object. ``copy`` is the object's; ``new``: it was not there before. ``modified`` is the
-    file's own time, ``extracted`` when it was read."""
+    """A file whose bytes are an object's ``copy``, ``new`` or not. ``modified`` is its own time, ``extracted`` ours."""
 
     name: str
     bytes: int
@@ -80,11 +79,11 @@ class PutFile:
 
 def find_files(given: Sequence[str], *, recursive: bool, lake: str | None) -> list[FoundFile]:
     """The files that ``given`` names, in that order. A file is called by its own name; those in a folder, which
-    ``recursive`` allows, by their path below it, in the byte order of names, and links are followed. ``lake`` is the
-    folder of the lake that they are for, where it is one: neither it nor a folder in it must be among them.
+    ``recursive`` allows, by their path below it, in the byte order of names. Links are followed. ``lake`` is the folder
+    of the lake, if it is one: neither it nor a folder in it must be among them.
 
-    Raises ``SettingError`` for what is not there, is not a regular file, has a name that is not UTF-8 or the name of
-    another one; ``AccessDeniedError`` for a folder that cannot be read.
+    Raises ``SettingError`` for what is not there, not a regular file, or not named in UTF-8 or uniquely;
+    ``AccessDeniedError`` for a folder that cannot be read.
     """
     home = os.path.realpath(lake) if lake is not None and os.path.isdir(lake) else None
     found: list[FoundFile] = []
@@ -111,29 +110,25 @@ def find_files(given: Sequence[str], *, recursive: bool, lake: str | None) -> li
 
 def _below(top: str, status: os.stat_result, home: str | None) -> Iterator[FoundFile]:
     """Without recursion: folders may be deeper than the calls that the interpreter allows."""
-    above = [_entered(top, status, [], home)]
-    pending = [iter(_names(top))]
-    folders = [""]
+    pending = [(_entered(top, status, [], home), "", iter(_names(top)))]
     while pending:
-        name = next(pending[-1], None)
+        _, folder, names = pending[-1]
+        name = next(names, None)
         if name is None:
             pending.pop()
-            above.pop()
-            folders.pop()
             continue
-        inside = folders[-1] + name
+        inside = folder + name
         path = os.path.join(top, inside)
         status = _status(path)
         if stat.S_ISDIR(status.st_mode):
-            above.append(_entered(path, status, above, home))
-            pending.append(iter(_names(path)))
-            folders.append(inside + "/")
+            above = [inode for inode, _, _ in pending]
+            pending.append((_entered(path, status, above, home), inside + "/", iter(_names(path))))
         else:
             yield _file(path, inside, status)
 
 
 def _entered(path: str, status: os.stat_result, above: Sequence[_Inode], home: str | None) -> _Inode:
-    inode = _inode(status)
+    inode = status.st_dev, status.st_ino
     if inode in above:
         raise SettingError("this folder is a link to a folder above it", hint="remove the link", file=path)
     if home is not None and os.path.join(os.path.realpath(path), "").startswith(os.path.join(home, "")):
@@ -146,10 +141,6 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder), key=os.fsencode)
     except OSError as error:
         raise _unreadable(folder, error) from error
-
-
-def _inode(status: os.stat_result) -> _Inode:
-    return status.st_dev, status.st_ino
 
 
 def _status(path: str) -> os.stat_result:
@@ -197,11 +188,9 @@ class Putter:
     ids: IdSource
 
     def put(self, file: FoundFile, state: Callable[[], Manifest]) -> PutFile:
-        """See to it that the lake has the file's bytes. ``state`` is what the stream's writer knows by now.
-
-        Raises ``ChangedFileError`` where the file changed while it was read, ``AccessDeniedError``, ``SettingError``
-        and ``StorageUnavailableError`` where it cannot be read, and what storage and spool raise.
-        """
+        """See to it that the lake has the file's bytes. ``state`` is what the stream's writer knows by now. Raises
+        ``ChangedFileError`` where the file changed meanwhile, ``AccessDeniedError``, ``SettingError``,
+        ``StorageUnavailableError`` where it cannot be read, and what storage and spool raise."""
         now = self.keeper.clock.now()
         fetched, modified = self._read(file)
         try:
@@ -285,7 +274,8 @@ def write_data_file(path: Path, stream: str, version: str, header: FileHeader, k
     ``StorageFullError``, ``AccessDeniedError`` and ``StorageUnavailableError`` of the spool."""
     rows = tuple(_row(number, each) for number, each in enumerate(kept))
     try:
-        spool = Spool(path, _schema_line(stream), header, level=_LEVEL)
+        schema = encode({"type": "SCHEMA", "stream": stream, "schema": SCHEMA, "key_properties": [PROPERTY]})
+        spool = Spool(path, schema, header, level=_LEVEL)
         lines: list[bytes] = []
         size = 0
         for each in kept:
@@ -313,10 +303,6 @@ def _append(spool: Spool, lines: Sequence[bytes]) -> None:
         raw = b"".join(lines)
         member = compress_member(raw, _LEVEL)
         spool.append(member, raw_bytes=len(raw), messages=len(lines), records=len(lines))
-
-
-def _schema_line(stream: str) -> bytes:
-    return encode({"type": "SCHEMA", "stream": stream, "schema": SCHEMA, "key_properties": [PROPERTY]})
 
 
 def _record_line(stream: str, kept: PutFile) -> bytes:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from singerlake.errors import BrokenFileError, MissingFileError, SettingError, UnknownNameError
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
+from singerlake.storage.streams import GivenBytes, buffered
 
-_PIECE = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -29,12 +28,10 @@ def attached_from(files: Iterable[DataFile], offset: int) -> Iterator[tuple[int,
 def open_attached(
     storage: Storage, prefix: str, file: str | Attached | None, state: Callable[[], Manifest]
 ) -> BinaryIO:
-    """A stream of one attached file below ``prefix``, as ``open_checked`` gives it. ``file`` is a SHA-256, or a row;
-    with a row, ``state`` is asked only if its object is gone. None is the SHA-256 of a file that could not be read.
-
-    Raises ``SettingError`` for a text that is not a SHA-256, ``UnknownNameError`` where no record has such a file,
-    ``MissingFileError`` where a record has it and its object is gone, or could not be read when it was captured.
-    """
+    """A stream of one attached file below ``prefix``, as ``open_checked`` gives it. ``file`` is a SHA-256, None for a
+    file that could not be read, or a row, with which ``state`` is asked only if its object is gone. Raises
+    ``SettingError`` for a text that is not a SHA-256, ``UnknownNameError`` where no record has such a file,
+    ``MissingFileError`` for one without object."""
     checksum = file.sha256 if isinstance(file, Attached) else file
     sha256 = checksum if checksum is None else checksum.strip().lower()
     if sha256 is None:
@@ -85,15 +82,12 @@ def _first(storage: Storage, prefix: str, rows: Iterable[Attached], tried: set[s
 
 
 def open_checked(storage: Storage, key: str, sha256: str, size: int) -> BinaryIO:
-    """A stream of the object at ``key``, which is read to its end to be checked: the last bytes are given only if there
-    are ``size`` bytes with this SHA-256. It cannot seek. A thread holds about 1 MiB of it.
-
-    Raises ``MissingFileError`` and what storage raises; while it is read, ``BrokenFileError``.
-    """
-    return cast(BinaryIO, io.BufferedReader(_Checked(storage.open(key), key, sha256, size), _PIECE))
+    """A stream of the object at ``key``, which cannot seek: the last bytes are given only if there are ``size`` bytes
+    with this SHA-256. Raises ``MissingFileError`` and what storage raises; while it is read, ``BrokenFileError``."""
+    return buffered(_Checked(storage.open(key), key, sha256, size))
 
 
-class _Checked(io.RawIOBase):
+class _Checked(GivenBytes):
     """The bytes of ``source``, which it owns and closes."""
 
     def __init__(self, source: BinaryIO, key: str, sha256: str, size: int) -> None:
@@ -104,25 +98,12 @@ class _Checked(io.RawIOBase):
         self._seen = 0
         self._hash = hashlib.sha256()
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(cast(bytearray, buffer)).cast("B")
-        data = self._next(len(view))
-        view[: len(data)] = data
-        return len(data)
-
-    def readall(self) -> bytes:
-        # The one of the base class asks for 8 KiB at a time.
-        return b"".join(iter(lambda: self._next(_PIECE), b""))
-
     def close(self) -> None:
         if not self.closed:
             self._source.close()
         super().close()
 
-    def _next(self, size: int) -> bytes:
+    def given(self, size: int) -> bytes:
         if not size:
             return b""
         data = self._source.read(size)

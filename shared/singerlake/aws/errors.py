@@ -1,22 +1,18 @@
 """What botocore's errors mean that are not answers of one service, and the codes that all services have in common.
-
-Codes decide, statuses only where a reply carries no code: one status stands for too many things. See
+Codes decide, statuses only where there is no code. See
 https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and
-https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html.
-"""
+https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from singerlake.aws.settings import S3Settings
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
 from singerlake.storage.failures import is_unknown_host, is_untrusted, masked, reason
 from singerlake.storage.lost_replies import Meaning
 from singerlake.storage.patience import RetryReason
-
-if TYPE_CHECKING:
-    from singerlake.aws.settings import S3Settings
 
 BUSY_CODES = (
     "SlowDown",
@@ -51,8 +47,7 @@ REFUSED_CREDENTIALS: dict[str, tuple[type[SingerlakeError], str, str]] = {
 
 
 def meaning(error: Exception) -> Meaning:
-    """What a request that got no answer tells about its effect. Only errors of botocore have a meaning; others are
-    raised again."""
+    """What a request without an answer tells about its effect. What is not botocore's is raised again."""
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 
@@ -92,8 +87,7 @@ def waits_for(error: Exception, judge: Callable[[Exception], Meaning]) -> RetryR
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
-    """This package's error for one of botocore's with which no request was made: of credentials, or of the settings.
-    It has no secrets. What is not botocore's is raised as it is."""
+    """This package's error for one of botocore's of credentials or settings, without secrets. Others are raised."""
     from botocore import exceptions as boto
 
     if not isinstance(error, boto.BotoCoreError):
@@ -116,19 +110,12 @@ def translate(error: Exception, settings: S3Settings, **context: object) -> Sing
 
 
 def not_made(error: Exception, settings: S3Settings) -> SingerlakeError:
-    """This package's error for one of botocore's with which no client is made: of credentials, of the files that
-    describe them, or of the settings."""
+    """This package's error for one of botocore's with which no client is made."""
     from botocore import exceptions as boto
 
-    credentials = (
-        boto.NoCredentialsError,
-        boto.PartialCredentialsError,
-        boto.CredentialRetrievalError,
-        boto.TokenRetrievalError,
-        boto.SSOError,
-    )
-    if isinstance(error, credentials):
-        return translate(error, settings)
+    known = translate(error, settings)
+    if isinstance(known, AccessDeniedError):
+        return known
     said = masked(str(error), settings.secrets())
     if isinstance(error, (boto.InvalidConfigError, boto.ConfigNotFound, boto.ConfigParseError)):
         hint = "check aws_profile and the files of AWS that describe it"
@@ -144,7 +131,6 @@ def answer(error: Exception, settings: S3Settings) -> dict[str, object]:
 
 
 def details(error: Any) -> dict[str, Any]:
-    """What an answer says of the error."""
     found: dict[str, Any] = error.response.get("Error", {})
     return found
 
@@ -161,5 +147,4 @@ def explained_by(error: Any) -> str:
 
 
 def status_of(error: Any) -> int:
-    """The HTTP status of an answer."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

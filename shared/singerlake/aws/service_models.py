@@ -1,5 +1,4 @@
-"""botocore's descriptions of the services of AWS, read in half the time. They are megabytes of JSON, and every process
-that reaches S3 waits for them before its first request."""
+"""botocore's descriptions of AWS's services, read in half the time: each process waits for megabytes of JSON."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ class _Descriptions(Loader):  # type: ignore[misc]
     FILE_LOADER_CLASS = _Files
 
     def list_available_services(self, type_name: str) -> list[str]:
-        """All names below the search paths. botocore looks into each of 400 folders, whether it has a description of
-        ``type_name``, only to know whether the name of one service is right."""
+        """All names below the search paths: botocore looks into each of 400 folders to check one name."""
         names: set[str] = set()
         for path in self.search_paths:
             with suppress(OSError):

@@ -1,6 +1,5 @@
 """Sessions of AWS: where credentials and region come from, also those of a role, for as long as a run lasts. botocore
-is imported when the first one is made, not before; the rest of boto3, which takes half as long again to import, is not
-needed for them."""
+is imported when the first one is made; the rest of boto3, which takes half as long again, is not needed."""
 
 from __future__ import annotations
 
@@ -30,9 +29,8 @@ _UNREACHABLE = "check aws_region, AWS_ENDPOINT_URL_STS and the network"
 
 @made_to_last()
 def in_session(settings: S3Settings, make: Callable[[Any], Result], patience: Patience) -> Result:
-    """What ``make`` makes of a botocore session that finds credentials and region as the settings say, for any service
-    of AWS; nothing is sent yet. ``patience`` is that with what assumes a role. Raises ``AccessDeniedError`` and
-    ``SettingError``."""
+    """What ``make`` makes of a botocore session for any service of AWS; nothing is sent yet. ``patience`` is that with
+    what assumes a role. Raises ``AccessDeniedError`` and ``SettingError``."""
     import botocore.exceptions
 
     _keep_secrets_out_of_logs()
@@ -98,6 +96,26 @@ def _explain_providers(session: Any) -> None:
 def region_for(settings: S3Settings, session: Any, endpoint_url: str | None) -> str | None:
     """The region to sign for: servers other than AWS take any."""
     return settings.region or session.get_config_variable("region") or (_FALLBACK_REGION if endpoint_url else None)
+
+
+def client_of(
+    session: Any, service: str, *, region: str | None, endpoint_url: str | None, read_timeout: int, **options: Any
+) -> Any:
+    """A client of a service, which sends each request once unless ``options`` of botocore's configuration say
+    otherwise: a silent retry hides whose write it was. ``read_timeout`` is in seconds."""
+    from botocore.config import Config
+
+    config = Config(
+        **{
+            "retries": {"total_max_attempts": 1, "mode": "standard"},
+            "connect_timeout": 10,
+            "read_timeout": read_timeout,
+            "max_pool_connections": 32,
+            "tcp_keepalive": True,
+            **options,
+        }
+    )
+    return session.create_client(service, region_name=region, endpoint_url=endpoint_url, config=config)
 
 
 def _session(settings: S3Settings, patience: Patience) -> Any:
@@ -190,8 +208,7 @@ def _sts_endpoint(settings: S3Settings) -> str | None:
 
 
 def _not_assumed(error: Exception, settings: S3Settings, endpoint: str | None) -> SingerlakeError:
-    """Why no role was assumed. A server that knows S3 alone answers in any way to a request of another service: with an
-    error of its own, a page, or nothing that has credentials in it."""
+    """Why no role was assumed. A server that knows S3 alone may answer in any way to such a request."""
     from botocore import exceptions as boto
 
     where: dict[str, object] = {"role_arn": settings.role_arn, **({"endpoint": endpoint} if endpoint else {})}

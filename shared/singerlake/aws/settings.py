@@ -7,35 +7,20 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from singerlake.errors import SettingError
-from singerlake.storage.checks import check_endpoint, check_texts
+from singerlake.storage.checks import check_endpoint, check_settings
 from singerlake.storage.patience import PATIENCE_SECONDS
 
 KEYS = "aws_access_key_id and its secret"
 """The settings that take credentials."""
-_SETTING_NAMES = {
-    "access_key_id": "aws_access_key_id",
-    "secret_access_key": "aws_secret_access_key",
-    "session_token": "aws_session_token",
-    "profile": "aws_profile",
-    "region": "aws_region",
-    "role_arn": "aws_role_arn",
-    "role_external_id": "aws_role_external_id",
-    "endpoint_url": "s3_endpoint_url",
-    "kms_key_id": "s3_kms_key_id",
-    "path_style": "s3_path_style",
-    "probe_max_wait": "s3_probe_max_wait_seconds",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
     """How to reach an S3 bucket; botocore finds what is None by its own chain of environment, files and roles.
 
-    ``region`` is needed with most endpoints other than AWS. ``path_style`` is on by default with an endpoint other than
-    AWS, whether ``endpoint_url`` names it, ``AWS_ENDPOINT_URL`` or the profile.
-    ``patience_seconds`` is how long requests wait for a server that does not answer or is busy, DynamoDB's too.
-    A role is assumed with the credentials that the other settings give, and again whenever they are about to expire.
-    Raises ``SettingError`` where settings contradict each other.
+    ``region`` is needed with most endpoints other than AWS, and ``path_style`` is on by default with these.
+    ``patience_seconds`` is for DynamoDB, too. A role is assumed with the credentials that the other settings give, and
+    again before they expire. Raises ``SettingError`` where settings contradict each other.
     """
 
     access_key_id: str | None = field(default=None, repr=False)
@@ -52,15 +37,13 @@ class S3Settings:
     patience_seconds: int = PATIENCE_SECONDS
 
     def __post_init__(self) -> None:
-        check_texts(self, _SETTING_NAMES)
+        check_settings(self, _name_of)
         self._check_pair("access_key_id", "secret_access_key")
         self._check_pair("secret_access_key", "access_key_id")
         self._check_pair("session_token", "access_key_id")
         self._check_pair("role_external_id", "role_arn")
         if self.profile and self.access_key_id:
             raise SettingError("aws_profile and aws_access_key_id are both set", hint="keep one of them")
-        if self.patience_seconds < 0:
-            raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
         if self.endpoint_url:
             check_endpoint("s3_endpoint_url", self.endpoint_url, credentials=KEYS)
 
@@ -71,7 +54,11 @@ class S3Settings:
 
     def _check_pair(self, name: str, needed: str) -> None:
         if getattr(self, name) and not getattr(self, needed):
-            raise SettingError(f"{_SETTING_NAMES[name]} is set without {_SETTING_NAMES[needed]}", hint="set both")
+            raise SettingError(f"aws_{name} is set without aws_{needed}", hint="set both")
+
+
+def _name_of(field: str) -> str:
+    return f"{'s3' if field in ('endpoint_url', 'kms_key_id') else 'aws'}_{field}"
 
 
 def endpoint_of(settings: S3Settings) -> str | None:

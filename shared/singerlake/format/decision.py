@@ -28,13 +28,11 @@ class Brought(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> int:
-        """How many they are."""
         return self.end - self.offset
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a commit took place. ``id`` is its name, ``at`` RFC 3339 in UTC, ``run`` the run's id where it is known,
-    ``writer`` who decided; ``streams`` is empty unless it is ``committed``."""
+    """Whether a commit took place: a decision of section 11.6 of ``shared/docs/format``."""
 
     format: int = FORMAT
     id: str
@@ -50,7 +48,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decision_to_json(decision: Decision) -> bytes:
-    """The decision as stored: one JSON object."""
     return encode(decision)
 
 

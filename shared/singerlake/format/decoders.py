@@ -1,8 +1,7 @@
 """Types that are decoded, made ready for several threads at once.
 
-msgspec learns what a type looks like when it is first decoded, and lets other threads use what it has learned so far:
-two that are first together may crash the interpreter. A module that defines such types names them here when it is
-imported, which only one thread does.
+msgspec learns what a type looks like when it first decodes it. Two threads that are first together may crash the
+interpreter, so a module names its types here when it is imported, which only one thread does.
 """
 
 from __future__ import annotations

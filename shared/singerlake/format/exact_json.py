@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from singerlake.errors import CorruptObjectError
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.file_list import FileList
 
@@ -60,8 +61,7 @@ def indented(value: Any) -> bytes:
 
 
 def finite(value: Any) -> Any:
-    """JSON values with None for every float that JSON has no number for. Without recursion, as a schema may be deeper
-    than the calls that the interpreter allows."""
+    """JSON values with None for NaN and infinities. Without recursion: a schema may be deeper than calls may be."""
     root = [value]
     pending: list[tuple[Any, Any]] = [(root, 0)]
     while pending:
@@ -89,3 +89,11 @@ def decode(body: bytes, kind: type[T]) -> T:
             return msgspec.convert(json.loads(body), kind)
         except (ValueError, RecursionError) as again:
             raise msgspec.DecodeError(str(again)) from again
+
+
+def decode_stored(body: bytes, kind: type[T], what: str, *, hint: str, **where: object) -> T:
+    """As ``decode``, of what is stored. Raises ``CorruptObjectError``, which says that it is ``what``, and why."""
+    try:
+        return decode(body, kind)
+    except msgspec.DecodeError as error:
+        raise CorruptObjectError(f"{what}: {error}", hint=hint, **where) from error

@@ -1,10 +1,10 @@
-"""What a data file says of itself in the extra fields ``SL`` of its gzip headers: section 4 of
-``shared/docs/format``."""
+"""What a data file says in the extra fields ``SL`` of its gzip headers: section 4 of ``shared/docs/format``."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -21,13 +21,11 @@ _EMPTY_DEFLATE = b"\x03\x00"
 _LONGEST_EMPTY = 12 + 0xFFFF + 1024
 """Bytes of a member without content: its header up to the end of the extra field, and room for the rest."""
 
-
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class FileHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a data file says of itself in the extra field ``SL`` of its first gzip header. ``lake_id`` is the lake's
-    that it was written in. Of a file of an atomic run only the run's commit says whether it counts."""
+    """What a data file says of itself in its first ``SL`` field: section 4.2 of ``shared/docs/format``."""
 
     id: _Text
     created: _Text
@@ -38,10 +36,9 @@ class FileHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a vacuumed file says in the ``SL`` fields of its leading empty members: which original files' messages it
-    holds, in order, as ``(id, messages)``, and where they stand in which lineage. ``through`` are the vacuumed files
-    that held some of them meanwhile, as ``(id, messages before it)``: bookmarks may name those, too. ``erased`` are
-    ``(original id, records, when, by whom)``, a row for each time that records of an original were erased."""
+    """What a vacuumed file says in the ``SL`` fields of its leading empty members: section 4.3 of
+    ``shared/docs/format``. ``replaces`` are ``(id, messages)``, ``through`` ``(id, messages before)``, ``erased``
+    ``(id, records, when, by whom)``."""
 
     id: str
     lineage: str
@@ -77,8 +74,7 @@ _HEADER, _PROVENANCE = msgspec.json.Decoder(FileHeader), msgspec.json.Decoder(Pr
 
 
 def member_extra(head: bytes) -> tuple[bytes | None, int] | None:
-    """The ``SL`` field of the gzip header at the start of ``head`` and the header's length; None where there is no
-    gzip header. The field is None where the header has none."""
+    """The ``SL`` field, if any, of the gzip header at ``head``'s start, and its length; None: no gzip header."""
     if len(head) < 12 or head[:3] != MAGIC:
         return None
     if not head[3] & 4:
@@ -131,14 +127,11 @@ def split_provenance(head: bytes) -> tuple[Provenance | None, int]:
 
 def own_words(extra: bytes) -> FileHeader | Provenance | None:
     """What an ``SL`` field says of its file; None for one that says neither. What could be both is a header."""
-    try:
+    with suppress(*REFUSALS):
         return _HEADER.decode(extra)
-    except REFUSALS:
-        pass
-    try:
+    with suppress(*REFUSALS):
         return _PROVENANCE.decode(extra)
-    except REFUSALS:
-        return None
+    return None
 
 
 def empty_member(extra: bytes) -> bytes:

@@ -16,8 +16,7 @@ _TIMED = re.compile(rf"{_MARK}[0-9a-v]{{15}}\Z", re.ASCII)
 
 
 def timed_id(moment: datetime, random: str) -> str:
-    """A file's id: ``w``, five digits of base32hex for ``moment``, and the last ten characters of ``random``, 50 bits
-    of an id that is all random."""
+    """A file's id: ``w``, five digits of base32hex for ``moment``, and the last ten of ``random``, 50 bits."""
     ticks = int(moment.timestamp()) // _TICK % len(_DIGITS) ** _PLACES
     time = "".join(_DIGITS[ticks >> 5 * place & 31] for place in reversed(range(_PLACES)))
     return f"{_MARK}{time}{random[-_RANDOM:]:0>{_RANDOM}}"

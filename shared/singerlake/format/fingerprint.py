@@ -1,8 +1,5 @@
-"""FarmHash's ``fingerprint64`` (google/farmhash, ``farmhashna``): "good, portable, forever-fixed".
-
-pyfarmhash computes it where it is installed. It has wheels for few platforms, so that this project has it in C,
-and in Python where no compiler was there. All three give the same number for the same bytes.
-"""
+"""FarmHash's ``fingerprint64`` (google/farmhash, ``farmhashna``): "good, portable, forever-fixed". pyfarmhash computes
+the same where it is installed; it has wheels for few platforms."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ _K2 = 0x9AE16A3B2F90404F
 
 
 def in_python(text: bytes) -> int:
-    """The fingerprint of ``text``, an unsigned integer of 64 bits."""
     length = len(text)
     if length <= 16:
         return _of_16(text, length)
@@ -124,16 +120,11 @@ def _weak(text: bytes, at: int, a: int, b: int) -> tuple[int, int]:
 
 @cache
 def best() -> Callable[[bytes], int]:
-    """The fastest ``fingerprint64`` that is there. It is looked for when it is first needed: a replay needs none, and
-    pyfarmhash takes half a megabyte of memory."""
+    """The fastest ``fingerprint64``. It is looked for when it is needed: pyfarmhash takes half a megabyte."""
     try:
         import farmhash
     except ImportError:
-        try:
-            from singerlake.format import _fingerprint as compiled
-        except ImportError:
-            return in_python
-        return compiled.fingerprint64
+        return in_python
     of_farmhash: Callable[[bytes], int] = farmhash.fingerprint64
     return of_farmhash
 

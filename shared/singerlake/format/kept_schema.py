@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode_stored, encode
 from singerlake.format.state.manifest import check_format
 from singerlake.format.state.model import StreamSchema
 
@@ -31,39 +30,25 @@ class KeptSchema(StreamSchema, frozen=True, kw_only=True):
 
     @property
     def order(self) -> tuple[bool, str, str, int]:
-        """Its place among the files of the stream: before those that its run began after it, and before all that say
-        nothing of when they were begun."""
+        """Its place among the stream's files: before those of its run, and before all that do not say when."""
         return False, self.created, self.run, 0
 
 
 def kept(
     schema: StreamSchema, *, tap: str, stream: str, created: str, run: str, lake_id: str | None = None
 ) -> KeptSchema:
-    """``schema`` as it is kept."""
-    return KeptSchema(
-        schema=schema.schema,
-        key_properties=schema.key_properties,
-        bookmark_properties=schema.bookmark_properties,
-        tap=tap,
-        stream=stream,
-        created=created,
-        run=run,
-        lake_id=lake_id,
-    )
+    said = msgspec.structs.asdict(schema)
+    return KeptSchema(**said, tap=tap, stream=stream, created=created, run=run, lake_id=lake_id)
 
 
 def to_json(schema: KeptSchema) -> bytes:
-    """The schema as stored."""
     return encode(schema)
 
 
 def from_json(body: bytes, *, key: str) -> KeptSchema:
     """Parse what is stored under ``key``. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     check_format(body, key=key)
-    try:
-        return decode(body, KeptSchema)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(f"not a kept schema: {error}", hint="restore it, or delete it", key=key) from error
+    return decode_stored(body, KeptSchema, "not a kept schema", hint="restore it, or delete it", key=key)
 
 
 prepare_decoders(KeptSchema)

@@ -50,11 +50,8 @@ _FILE_ID = re.compile(r"-([0-9a-w][0-9a-v]{15})" + re.escape(SUFFIX) + r"\Z")
 
 @lru_cache(maxsize=1024)
 def to_segment(name: str) -> str:
-    """A tap id, stream name or schema hash as one path segment; ``from_segment`` is its inverse.
-
-    Lone surrogates are encoded too, so that any name a JSON message can carry has a segment.
-    Raises ``SettingError`` for an empty name.
-    """
+    """A tap id, stream name or schema hash as one path segment; ``from_segment`` is its inverse. Lone surrogates are
+    encoded too, as any JSON message can carry them. Raises ``SettingError`` for an empty name."""
     if not name:
         raise SettingError("a tap id or stream name must not be empty", hint="give it a name")
     encoded = "".join(
@@ -192,8 +189,7 @@ def log_snapshot_number(name: str) -> int | None:
 
 
 def log_own_name(number: int, id: str, kind: str) -> str:
-    """A unique name below ``log_prefix``, for what a database only points at: the ``body`` of a
-    transaction, or a ``snapshot`` of the state after it."""
+    """A unique name below ``log_prefix`` for what a database points at: a ``body``, or a ``snapshot``."""
     return f"{number:020d}-{id}.{kind}.json"
 
 
@@ -290,14 +286,12 @@ def file_path(stream: str, version: str, first: datetime, last: datetime, file_i
 
 
 def file_id_in(path: str) -> str | None:
-    """The identity at the end of a data file's name; None where the name has none. Only for listings: what a file
-    is called decides nothing that its header or the manifest says."""
+    """The id at the end of a data file's name; None: it has none. It decides nothing that header or manifest say."""
     match = _FILE_ID.search(path)
     return match.group(1) if match else None
 
 
 def attached_name(sha256: str, copy: int) -> str:
-    """The name of an attached file's object."""
     return sha256 if copy == 1 else f"{sha256}.{copy}"
 
 
@@ -320,8 +314,7 @@ def is_attached_key(key: str) -> bool:
 
 
 def is_data_file(path: str) -> bool:
-    """Whether a path relative to a stream's folder lies where data files lie: ``<hash>/<name>.singer.gz``, the name
-    not hidden, as half-copied files and file systems' own companions are."""
+    """Whether a path relative to a stream's folder is ``<hash>/<name>.singer.gz``, the name not hidden."""
     folder, slash, name = path.partition("/")
     return (
         bool(slash)

@@ -1,5 +1,4 @@
-"""The schema hash: FarmHash fingerprint64 of canonical JSON, Base85, seven characters (Singerlake Spec, part 2 of
-2023-02-15, section 1)."""
+"""The schema hash: FarmHash of canonical JSON in Base85 (Singerlake Spec, part 2 of 2023-02-15, section 1)."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from hashlib import blake2b
 from typing import Any
 
 from singerlake.format.exact_json import finite
@@ -38,13 +38,8 @@ def _inner(values: Iterable[Any]) -> list[Any]:
 
 
 def canonical_schema(schema: Any) -> bytes:
-    """The one text that all spellings of a schema share: keys sorted, no white space, UTF-8, and the arrays
-    ``type`` and ``required`` sorted, since JSON Schema defines both as sets.
-
-    The two are sorted only where they are those keywords: under ``properties``, ``$defs`` and the like, the same
-    words are property names; under ``const``, ``default``, ``enum`` and ``examples`` they are data. NaN and the
-    infinities count as null, which is what the manifest keeps of them.
-    """
+    """The one text that all spellings of a schema share: step 1 of section 3 of ``shared/docs/format``, in which
+    ``type`` and ``required`` are sets where they are keywords."""
     sorted_sets = _canonical(schema)
     try:
         text = _dumps(sorted_sets)
@@ -57,26 +52,22 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-_KEPT = 64
-_hashes: dict[str, str] = {}
-"""Of spellings of schemas, ``_KEPT`` at most: a writer asks for the same hash before and in each commit, and making a
-schema canonical takes ten times as long as spelling it."""
+_KEPT = 1024
+_hashes: dict[bytes, str] = {}
+"""By the digest of a schema's spelling: a writer asks for the same hash before and in each commit."""
 
 
 def full_hash(schema: Any) -> str:
     """All ten Base85 characters (RFC 1924 alphabet, big-endian) of the canonical schema's fingerprint."""
-    spelling = json.dumps(schema)
+    spelling = blake2b(json.dumps(schema).encode(), digest_size=16).digest()
     known = _hashes.get(spelling)
     if known is None:
-        known = _full_hash(schema)
+        fingerprint = fingerprint64(canonical_schema(schema)).to_bytes(8, "big")
+        known = base64.b85encode(fingerprint).decode("ascii")
         if len(_hashes) >= _KEPT:
             _hashes.clear()
         _hashes[spelling] = known
     return known
-
-
-def _full_hash(schema: Any) -> str:
-    return base64.b85encode(fingerprint64(canonical_schema(schema)).to_bytes(8, "big")).decode("ascii")
 
 
 def schema_hash(schema: Any) -> str:
@@ -85,8 +76,7 @@ def schema_hash(schema: Any) -> str:
 
 
 def hash_among(schema: Any, known: Mapping[str, Any]) -> str:
-    """The hash of ``schema`` in a stream that knows ``known`` (hash -> schema): seven characters, or all ten where
-    another schema already has those seven."""
+    """The hash of ``schema`` beside ``known`` (hash -> schema): ten characters where another has its first seven."""
     whole = full_hash(schema)
     short = whole[:SHORT]
     holder = known.get(short)
@@ -108,8 +98,7 @@ class _Kind(Enum):
 
 
 def _canonical(schema: Any) -> Any:
-    """A copy with its sets in order. Without recursion: the deepest schema there may be is deeper than the calls that
-    the interpreter allows beside those of its caller."""
+    """A copy with its sets in order. Without recursion: a schema may be deeper than calls may be."""
     root = [schema]
     sets: list[list[Any]] = []
     pending: list[tuple[Any, Any, _Kind]] = [(root, 0, _Kind.SCHEMA)]

@@ -15,8 +15,7 @@ T = TypeVar("T")
 
 CALLS = 8_000
 """Calls within one another. singer-sdk's libraries take some 4,000 to hold a record against the deepest schema that
-there may be (``hashing.DEEPEST``), and Python allows 1,000 by itself."""
-
+there may be (``schema_hash.DEEPEST``), and Python allows 1,000 by itself."""
 
 READING = 10_000
 """Calls within one another that reading a line may take: more than a writer has, so that what it took is read again by
@@ -29,8 +28,7 @@ def make_room(calls: int = CALLS) -> None:
 
 
 def with_room(read: Callable[[], T]) -> T:
-    """What ``read`` gives; it is called again, with room, where it met the interpreter's limit. Raises
-    ``RecursionError`` where that is not enough, and what ``read`` raises."""
+    """What ``read`` gives, with room on a second try. Raises ``RecursionError``, and what ``read`` raises."""
     try:
         return read()
     except RecursionError:
@@ -55,9 +53,8 @@ _spares = False
 
 
 def spare_what_lasts() -> None:
-    """In a process of one's own: what there is by now stays to its end, and is not looked through any more, nor is what
-    there is at the end, where Python would look through all of it once more. Call it while the collector is paused.
-    Otherwise the collector first looks through all that was made meanwhile."""
+    """In a process of one's own: what there is by now, and at the end, is never looked through. Call it while the
+    collector is paused, which otherwise first looks through all that was made meanwhile."""
     global _spares
     _spares = True
     gc.freeze()
@@ -77,7 +74,6 @@ def made_to_last() -> Iterator[None]:
 
 
 def one_openblas_thread() -> None:
-    """In a process of one's own, before anything imports numpy, as singer-sdk does: its OpenBLAS would begin a thread
-    for each core, and each looks for work for a tenth of a second, without a pause, before it sleeps. A number that the
-    environment gives stays."""
+    """In a process of one's own, before anything imports numpy, as singer-sdk does: a thread of OpenBLAS for each core
+    would look for work for a tenth of a second. A number that the environment gives stays."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

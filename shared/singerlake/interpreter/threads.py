@@ -1,21 +1,24 @@
-"""Threads that work ahead for a generator, threads for work that is mostly called off before it is due, and threads
-that run one at a time and wait for a disk all at once.
+"""Threads that work ahead for a generator, that are mostly called off before they are due, and that take turns.
 
-At each call of the system a thread gives up the interpreter's lock, and must get it back from those that took it
-meanwhile. To commit a small file takes a hundred such calls: with several threads that do so, handing the lock about
-took longer than all else that they did. Where they take turns, a call that returns at once finds the lock free.
+At each call of the system a thread gives up the interpreter's lock, and must get it back. To commit a small file takes
+a hundred such calls: with several threads, handing the lock about took longer than all else that they did. Where they
+take turns, a call that returns at once finds the lock free.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 PATIENCE = 0.02
-"""Seconds that a thread waits for its turn. Then it goes on without: the one whose turn it is may wait for something
-that this thread holds."""
+"""Seconds to wait for a turn, then to go on without: whose turn it is may wait for what this thread holds."""
 
 _own = threading.local()
 
@@ -37,6 +40,27 @@ def threads_ahead(count: int, name: str) -> Iterator[ThreadPoolExecutor]:
     executor.shutdown()
 
 
+def in_order(pool: Executor, work: Callable[[Item], Result], items: Iterable[Item], *, most: int) -> Iterator[Result]:
+    """What ``work`` gives for each item, in their order, with up to ``most`` of them under way."""
+    under_way: deque[Future[Result]] = deque()
+    for item in items:
+        under_way.append(pool.submit(work, item))
+        if len(under_way) >= most:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
+
+
+def side_by_side(
+    work: Callable[[Item], Result], items: Sequence[Item], *, threads: int, name: str, few: int = 1
+) -> list[Result]:
+    """What ``work`` gives for each item, in their order; up to ``few`` are worked on one after the other."""
+    if len(items) <= few or threads < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(threads, thread_name_prefix=name) as executor:
+        return list(executor.map(work, items))
+
+
 class LateThread:
     """One piece of work that was asked for. ``end`` calls it off, or waits for its end if it has begun."""
 
@@ -53,9 +77,8 @@ class LateThread:
 
 
 class LateThreads:
-    """Begins each piece of work on a thread of its own, between half of ``seconds`` and ``seconds`` after it was asked
-    for, unless it was called off before. One thread waits for all of them, since to start one takes longer than most
-    of what is called off. All threads are daemons, called ``name``."""
+    """Begins each piece of work on a daemon thread called ``name``, between half of ``seconds`` and ``seconds`` later,
+    unless it was called off. One thread waits for all: to start one takes longer than most of what is called off."""
 
     def __init__(self, seconds: float, name: str) -> None:
         self._half = seconds / 2
@@ -154,15 +177,13 @@ _WAITING = _Waiting()
 
 
 def waiting() -> AbstractContextManager[None]:
-    """Around what waits for something other than the interpreter: a thread that has a turn gives it to another one for
-    that time."""
+    """Around what waits for something other than the interpreter: another thread has the turn meanwhile."""
     return _WAITING
 
 
 @contextmanager
 def holding(lock: threading.Lock) -> Iterator[None]:
-    """``lock`` held for the length of a block. While a thread that has a turn waits for it, another one has the turn:
-    the one that holds the lock may need it."""
+    """``lock`` held for a block. While a thread waits for it, another has its turn: who holds the lock may need it."""
     if not lock.acquire(blocking=False):
         with waiting():
             lock.acquire()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,17 +10,18 @@ from urllib.parse import urlsplit
 from singerlake.errors import SettingError
 
 
-def check_texts(settings: Any, names: Mapping[str, str]) -> None:
-    """Refuse texts that are empty, have white space around them or control characters in them: a line break in a
-    credential would reach an HTTP header, and from there an error message. ``names`` are the settings' by field. Raises
-    ``SettingError``, which does not show the value."""
+def check_settings(settings: Any, name_of: Callable[[str], str]) -> None:
+    """Refuse texts that are empty, have white space around them or control characters, which would reach an HTTP
+    header, and a patience below 0. ``name_of`` gives a field's setting. Raises ``SettingError`` without the value."""
     for each in fields(settings):
         value = getattr(settings, each.name)
         if isinstance(value, str) and (not value or value != value.strip() or not value.isprintable()):
             raise SettingError(
-                f"{names[each.name]} is empty or has white space around it or control characters in it",
+                f"{name_of(each.name)} is empty or has white space around it or control characters in it",
                 hint="correct it, or leave it out",
             )
+    if settings.patience_seconds < 0:
+        raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
 
 
 def check_endpoint(name: str, url: str, *, credentials: str) -> None:

@@ -16,11 +16,10 @@ def put_on_condition(
     storage: Storage, key: str, body: bytes, *, etag: str | None, just_read: bool = False
 ) -> Written | Refused:
     """Put ``body`` where the object still has ``etag``, or where there is none (None). ``just_read``: the caller's last
-    request was to read the object.
+    request was to read the object. Raises what storage raises.
 
-    The request always carries its condition: if it is honoured after all, nothing is lost. Where
-    conditions were seen to be ignored, a look just before the write is all there is, and another writer may come
-    between the two. A storage that answers 501 to conditions gets the request without. Raises what storage raises.
+    The request always carries its condition, unless it was answered with 501. Where conditions were seen to be ignored,
+    a look just before the write is all there is, and another writer may come between the two.
     """
     able = storage.capabilities()
     if not able.conditional_put and not just_read:
@@ -42,9 +41,8 @@ class Replacement(NamedTuple):
 def replace_if_unchanged(
     storage: Storage, key: str, change: Callable[[Stored | None], bytes | None], *, attempts: int = ATTEMPTS
 ) -> bool:
-    """Replace an object with what ``change`` makes of it, None: leave it; made again where somebody else came first.
-    True where it was replaced, False where it is left, or already what was made. Raises ``TooManyConflictsError`` and
-    what storage and ``change`` raise."""
+    """Replace an object with what ``change`` makes of it, None: leave it; again where somebody else came first. True
+    where it was replaced. Raises ``TooManyConflictsError`` and what storage and ``change`` raise."""
 
     def look() -> Replacement | None:
         stored = storage.get(key)
@@ -59,8 +57,7 @@ def replace_if_unchanged(
 def replace_as_found(
     storage: Storage, key: str, look: Callable[[], Replacement | None], *, attempts: int = ATTEMPTS
 ) -> bool:
-    """The same where ``look`` itself finds what is there, and what is to replace it: it may do with less than a read of
-    the whole."""
+    """The same where ``look`` finds what is to be replaced, and by what: it may do with less than the whole."""
     for _ in range(attempts):
         wanted = look()
         if wanted is None:
@@ -73,9 +70,8 @@ def replace_as_found(
 def replace_what_was_seen(
     storage: Storage, key: str, change: Callable[[Stored | None], bytes | None], seen: Stored | None
 ) -> bool:
-    """As ``replace_if_unchanged``, for an object that is likely still as it was ``seen``, or still not there (None).
-    ``change`` gets that first. The object is read only where somebody else came first, or where ``change`` leaves what
-    was seen. True, False and errors are those of ``replace_if_unchanged``."""
+    """As ``replace_if_unchanged``, for an object that is likely still as it was ``seen``, or still not there (None),
+    which ``change`` gets first. It is read only where somebody else came first, or ``change`` leaves what was seen."""
     body = change(seen)
     if body is not None and (seen is None or body != seen.body):
         etag = seen.etag if seen else None

@@ -46,8 +46,7 @@ def is_unknown_host(error: BaseException) -> bool:
 
 
 def is_untrusted(error: BaseException) -> bool:
-    """Whether TLS failed before anything was sent: a certificate that is not trusted, or no TLS at all. ``error`` is
-    one of TLS."""
+    """Whether TLS failed, as ``error`` of it says, before anything was sent: no trusted certificate, or no TLS."""
     text = str(error).upper()
     return "CERTIFICATE" in text or "WRONG_VERSION_NUMBER" in text
 

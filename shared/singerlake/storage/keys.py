@@ -12,7 +12,6 @@ TEMPORARY_PREFIX = ".tmp-"
 FLOCK_NAME = ".singerlake.flock"
 """The file under whose ``flock`` the local adapter checks conditions."""
 
-
 _NO_KEY = re.compile(rf"(?:\A|/)(?:\.{{0,2}}|{re.escape(FLOCK_NAME)}|{re.escape(TEMPORARY_PREFIX)}[^/]*)(?:/|\Z)|\0")
 
 
@@ -56,8 +55,7 @@ def check_prefix(prefix: str) -> str:
 
 
 def root_prefix(prefix: str) -> str:
-    """What the keys of a bucket begin with below a lake's root in it. Raises ``SettingError`` where ``prefix`` is not a
-    plain path, with no slash at either end."""
+    """What keys below a lake's root in a bucket begin with. Raises ``SettingError`` for what is not a plain path."""
     if prefix and any(segment in ("", ".", "..") for segment in prefix.split("/")):
         raise SettingError("lake_root has an empty, '.' or '..' part", hint="remove it", lake_root=prefix)
     return f"{prefix}/" if prefix else ""

@@ -1,8 +1,7 @@
 """Sending a request until its outcome is known, or saying that it is not.
 
-A reply that was lost leaves two possibilities, and a second try of a conditional write is then refused by the first.
-So every request is sent singly, what became of an unclear one is looked up before the next, and a refusal counts only
-where no earlier try can have caused it.
+A reply that was lost leaves two possibilities, and the first try makes storage refuse a second conditional write. So
+requests are sent singly, an unclear one is looked up, and a refusal counts only where no try before can cause it.
 """
 
 from __future__ import annotations
@@ -37,10 +36,6 @@ class Meaning(Enum):
         return self in (Meaning.BUSY, Meaning.CONFLICT, Meaning.UNKNOWN)
 
 
-def _at_once(_: Exception) -> float:
-    return 0.0
-
-
 @dataclass(frozen=True)
 class DriverErrors:
     """What the errors of one driver say. ``meaning`` raises an error again that is not the driver's. ``reason`` is what
@@ -48,15 +43,13 @@ class DriverErrors:
 
     meaning: Callable[[Exception], Meaning]
     reason: Callable[[Exception], RetryReason]
-    retry_after: Callable[[Exception], float] = _at_once
+    retry_after: Callable[[Exception], float] = lambda _: 0.0
 
 
 @dataclass(frozen=True)
 class Write(Generic[Result]):
-    """One write: ``send`` makes one request. ``look`` reads back and gives the result where the write's effect is
-    seen, ``refused`` where it can no longer happen because its condition has ceased to hold, None where it still may.
-    ``changes`` is False for a request that only reads.
-    """
+    """One write: ``send`` makes one request. ``look`` reads back and gives the result where the effect is seen,
+    ``refused`` where it can no longer happen, None where it still may. Not ``changes``: it only reads."""
 
     send: Callable[[], Result]
     look: Callable[[], Result | None]
@@ -73,8 +66,7 @@ def send_until_known(
     translate: Callable[[Exception], SingerlakeError],
     key: str,
 ) -> Result:
-    """The result of a write. Raises what ``translate`` gives while nothing can have changed, and
-    ``UnknownOutcomeError`` once something may have."""
+    """The result of a write. Raises as ``translate``, and ``UnknownOutcomeError`` once something may have changed."""
     wait = patience.begin(writes=write.changes)
     unclear = False
     while True:
@@ -145,8 +137,7 @@ def send_until_answered(
     key: str,
     changes: bool = False,
 ) -> Result:
-    """What a request gets that may be repeated, also if it took effect. ``changes``: whether it is to change something.
-    Raises what ``translate`` gives."""
+    """What a request gets that may be repeated. ``changes`` something, or only reads. Raises as ``translate``."""
 
     def meaning(error: Exception) -> Meaning:
         means = errors.meaning(error)

@@ -1,16 +1,13 @@
-"""Waiting for a storage or a database that does not answer, or answers that it is busy: one rule for all requests.
+"""Waiting for a storage or a database that does not answer, or answers that it is busy: one rule for all requests,
+which "When a server is away" in ``docs/explanation/stores.md`` explains.
 
 An *outage* begins with a first failure and ends with the first answer. Requests that fail in it wait for its end
-together: it is told once in the log, and all give up once it has lasted for ``patience_seconds``, so that the cleaning
-up after one that gave up does not wait as long again. A request also gives up once it alone has failed for so long,
-which is what a storage does to it that answers others.
+together, and give up together, so that the cleaning up after one that gave up does not wait as long again. A request
+also gives up once it alone has failed for so long, which is what a storage does to it that answers others.
 
-A process that never had an answer from a place waits for a quarter of that only: a wrong port answers as little as a
-server that restarts, and more often.
-
-A storage may answer reads and fail each write: its volumes are full, or what takes writes is down. So reads and writes
-have outages of their own. Both begin with the failure of either, since a server that is gone fails both. An answer ends
-that of its own kind, and that of the other kind unless a request of that kind failed in it.
+Reads and writes have outages of their own: a storage may answer reads and fail each write. Both begin with the failure
+of either, since a server that is gone fails both. An answer ends that of its own kind, and that of the other kind
+unless a request of that kind failed in it.
 """
 
 from __future__ import annotations
@@ -181,9 +178,8 @@ class Wait:
         self.given_up: GivenUp | None = None
 
     def again(self, trouble: RetryReason, *, at_least: float = 0.0, said: str = "") -> bool:
-        """After a try that failed: wait, and True, or False where the patience is at its end, with ``given_up``.
-        ``at_least``: the seconds that the server asked to wait, of which no more are waited than are left. ``said`` is
-        what it answered, for the log."""
+        """After a try that failed: wait, and True, or False at the patience's end, with ``given_up``. ``at_least``: the
+        seconds that the server asked to wait, as far as they are left. ``said`` is its answer, for the log."""
         patience, clock = self._patience, self._patience.clock
         outage = patience.began(trouble, writes=self._writes)
         now = clock.monotonic()

@@ -1,9 +1,8 @@
 """What the lake asks of a storage: keys, bytes, conditions. Adapters translate their driver's errors at this edge.
 
-Keys are relative to the lake root, separated by ``/`` and never begin with one. Listings are in the byte order of the
-UTF-8 keys. Every method may raise ``AccessDeniedError``, ``NoSuchBucketError``, ``StorageFullError``,
-``StorageUnavailableError`` (nothing changed) and, for the writing ones, ``UnknownOutcomeError`` (it may have taken
-effect: read back).
+Keys are relative to the lake root, separated by ``/``. Listings are in the byte order of the UTF-8 keys. Every method
+may raise ``AccessDeniedError``, ``NoSuchBucketError``, ``StorageFullError``, ``StorageUnavailableError`` (nothing
+changed) and, for the writing ones, ``UnknownOutcomeError`` (it may have taken effect: read back).
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ import msgspec
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One object as a listing or a HEAD shows it; ``last_modified`` is on the storage's clock. Millions are made, and
-    sent to other processes, which takes longer with a dataclass."""
+    """One object as a listing or a HEAD shows it, on storage's clock. No dataclass, as millions are sent."""
 
     key: str
     size: int
@@ -45,8 +43,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The condition of a write did not hold when storage looked. It may be the answer to one's own earlier try
-    whose reply was lost, so look for one's own mark before acting on it."""
+    """A write's condition did not hold, perhaps by one's own earlier try whose reply was lost: look for one's mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +57,8 @@ class Folder:
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a probe proved of this storage. ``conditional_put``: it honours both if_absent and if_match, with one winner
-    under a race; False where a write succeeded although its condition did not hold. ``conditional_delete``: a DELETE
-    with a wrong ETag leaves the object alone. ``takes_conditions`` is False where it answers 501 to a conditional
-    request."""
+    under a race; False where a write succeeded against its condition. ``conditional_delete``: a DELETE with a wrong
+    ETag leaves the object alone. ``takes_conditions`` is False where it answers 501 to them."""
 
     conditional_put: bool
     conditional_delete: bool
@@ -96,39 +92,32 @@ class Storage(Protocol):
     @property
     def url(self) -> str:
         """The lake root as a person would write it, without credentials."""
-        ...
 
     @property
     def near(self) -> bool:
         """Whether objects come from this machine, as far as can be told: a folder may be another machine's."""
-        ...
+        return False
 
     def capabilities(self) -> Capabilities:
-        """Proved by a probe, for each endpoint and bucket in a process, and proved again after a while. Writes and
-        removes a few objects under ``_singerlake_probe/``, so that only writers may ask. Raises
-        ``ConditionsUnprovenError`` where the answers prove nothing."""
-        ...
+        """Proved by a probe, for each endpoint and bucket in a process, again after a while. It writes and removes
+        objects below ``_singerlake_probe/``: only writers may ask. Raises ``ConditionsUnprovenError``."""
 
     def get(self, key: str) -> Stored | None:
         """The object, or None where there is none."""
-        ...
 
     def head(self, key: str) -> Entry | None:
         """The object's entry, or None where there is none."""
-        ...
 
     def put(self, key: str, body: bytes, *, if_absent: bool = False, if_match: str | None = None) -> Written | Refused:
         """Write one object in one request, atomically and durably. ``if_absent`` and ``if_match`` exclude each other;
         ``if_match`` on an absent key is Refused. The body of a conditional write must be like no other (carry a nonce)
         wherever it matters whose it was: after a lost reply, only reading it back tells."""
-        ...
 
     def upload(self, key: str, path: Path, ready: Callable[[], object] = lambda: None) -> int:
         """Copy a closed local file to a key that nobody else writes, whole or not at all, and check that storage has
         all of it; gives its size. Unconditional: data file names never clash. May take the file at ``path`` away.
 
         ``ready`` is called before a byte of it is sent. It may wait; what it raises ends the upload."""
-        ...
 
     def compose(self, key: str, pieces: Sequence[bytes | Part]) -> Entry:
         """Make an object at a key that nobody else writes, of given bytes and of parts of other objects, in their
@@ -136,46 +125,34 @@ class Storage(Protocol):
         what it can. Unconditional, as ``upload``. ``MissingFileError`` where an object is not there or ends too early.
 
         What was composed is to be read back where it matters: a part is whatever its object holds meanwhile."""
-        ...
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``start``; ``MissingFileError`` where there is no object."""
-        ...
 
     def beginning(self, key: str, length: int) -> Beginning:
-        """Up to ``length`` bytes from the beginning, and the size of the whole, as of one moment; ``MissingFileError``
-        where there is no object."""
-        ...
+        """Up to ``length`` bytes from the beginning, and the size of the whole; ``MissingFileError`` as ``open``."""
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
         """The whole of each object of at most ``most`` bytes, where reading many at once is cheaper than opening each.
-        None for one that the caller has to open: it is longer, or not there, or nothing is gained, or opening it
-        raises what is wrong with it or its key."""
-        ...
+        None for one that the caller has to open, also to learn what is wrong with it or its key."""
+        return [None] * len(keys)
 
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         """A stream of the bytes [start, end) to read and close; ``MissingFileError`` where there is no object."""
-        ...
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[Entry]:
         """All objects whose key begins with ``prefix`` and is greater than ``start_after``, in byte order of keys."""
-        ...
 
     def list_folder(self, prefix: str) -> Folder:
         """One level below ``prefix`` (empty, or ending in ``/``)."""
-        ...
 
     def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
-        """Files below ``prefix`` that no listing shows since they are not whole, of writers at work or left by killed
-        ones: the name of each, and a stream to read and close. Only a file system has such: of an object's parts
-        nobody can read anything."""
-        ...
+        """Files below ``prefix`` that are not whole, of writers at work or left by killed ones: the name of each, and a
+        stream to read and close. Only a file system has such: of an object's parts nobody can read anything."""
+        return iter(())
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         """Remove an object; True where it is gone, False where ``if_match`` did not hold. An absent key is True."""
-        ...
 
     def delete_all(self, keys: Sequence[str]) -> None:
-        """Remove many objects, in few requests where the storage takes that; absent ones are none the less gone. Raises
-        where one is not, and others may be by then: run it again."""
-        ...
+        """Remove many objects, absent ones too, in few requests. Where it raises, others may be gone: run it again."""

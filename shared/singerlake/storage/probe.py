@@ -2,8 +2,7 @@
 
 A storage that ignores conditions answers success to them. A balancer that sends a request again may answer 412 to a
 write that took effect. So only a success that its condition excludes shows that conditions are ignored; a refusal of
-the probe's own write shows nothing, and the probe asks again. Nor does it show anything that a write had no effect
-whose reply was lost.
+the probe's own write, or a lost reply, shows nothing, and the probe asks again.
 """
 
 from __future__ import annotations
@@ -101,12 +100,8 @@ def prove(
     together: Together = at_once,
     racers: int = RACERS,
 ) -> Capabilities:
-    """What the storage honours. Asks again for up to ``max_wait`` seconds where the answers prove nothing; ``setting``
-    is the one that says how many. ``server`` as in ``probe``.
-
-    Raises ``ConditionsUnprovenError`` after that, ``StorageUnavailableError`` where no write was answered, and what
-    storage raises.
-    """
+    """What the storage honours. Asks again for up to ``max_wait`` seconds, by ``setting``. ``server`` as in ``probe``.
+    Raises ``ConditionsUnprovenError``, ``StorageUnavailableError`` where no write was answered, and as storage."""
     began, tries, waits = clock.monotonic(), 0, backoff(clock)
     while True:
         answers = _Answers()
@@ -137,12 +132,11 @@ def probe(
 ) -> Capabilities | None:
     """One round of questions, with a few small objects under ``_singerlake_probe/``; None where the answers prove
     nothing. ``server`` names what answers, among all that may serve the same objects. ``answers`` notes what storage
-    answered. Raises what storage raises.
+    answered.
 
-    The objects are removed where the credentials may delete. Where they may not, a later probe takes over what an
-    earlier one left, so that probes do not pile up. Then no object can be created in a race, so the earlier one must
-    have noted that its race had one winner, at the same server and at most a day ago. Two probes might take over the
-    same objects, so only good news counts of them.
+    The objects are removed where the credentials may delete. Else a later probe takes them over, so that probes do not
+    pile up. No object can be created in a race then, so the earlier one must have noted that its race had one winner,
+    at the same server and at most a day ago. Two probes might take over the same objects, so only good news counts.
     """
     answers = answers or _Answers()
     began, nonce = clock.monotonic(), ids().encode()
@@ -209,8 +203,7 @@ class _Left(NamedTuple):
 
 
 def _left_behind(storage: Storage, name: str, nonce: bytes) -> _Left:
-    """``name`` is that of notes that count. Among several of them ``nonce`` chooses, so that probes at the same time
-    rarely choose the same. All times are on the storage's clock."""
+    """``name`` is that of notes that count. Of several ``nonce`` chooses, so that probes rarely choose the same."""
     entries = [entry for entry in storage.list(PROBE_PREFIX) if "/" in entry.key[len(PROBE_PREFIX) :]]
     newest = max((entry.last_modified for entry in entries), default=None)
     notes: list[Entry] = []
@@ -240,8 +233,7 @@ class _Round:
     answers: _Answers
 
     def capabilities(self, *, abandoned: Sequence[str], note: Entry | None = None) -> Capabilities | None:
-        """None where the answers prove nothing. ``abandoned`` is removed with the round's own objects. Without
-        ``note``, nothing is below ``base`` yet."""
+        """None where nothing is proved. ``abandoned`` is removed, too. Without ``note``, ``base`` is empty yet."""
         keys = [f"{self.base}/{name}" for name in _OBJECTS]
         create = None
         try:
@@ -333,8 +325,7 @@ class _Round:
         return outcome
 
     def _refused(self, write: Callable[[], Written | Refused | bool]) -> _Verdict:
-        """What a write shows whose condition does not hold. It is sent again where its reply was lost. A DELETE gives
-        whether the object is gone."""
+        """What a write shows whose condition does not hold. It is sent again where its reply was lost."""
         for _ in range(_TRIES):
             outcome, direct = answered(write)
             if outcome is True or isinstance(outcome, Written):
@@ -346,8 +337,7 @@ class _Round:
     def _race(
         self, attempt: Callable[[bytes], Written | Refused], *beside: Callable[[], _Verdict]
     ) -> tuple[list[bytes], list[_Verdict]]:
-        """Send several bodies at once; those that were answered with success. A lost answer is none. ``beside`` is done
-        with them, and its verdict is given, too."""
+        """Send several bodies at once; those answered with success, and the verdict of what is done ``beside``."""
 
         def told(body: bytes) -> Written | Refused | None:
             try:

@@ -25,7 +25,6 @@ _CONTAINER = re.compile(r"\$root|[a-z0-9](?:-?[a-z0-9]){2,62}")
 _ACCOUNT_HOST = re.compile(r"[a-z0-9]{3,24}\.(?:dfs|blob)\.[a-z0-9.-]+")
 _PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
-
 OF_BUCKETS = frozenset({"s3", "gs", "az", *_ABFS})
 """Schemes of roots in a bucket or a container."""
 _FORMS = {
@@ -62,41 +61,23 @@ class FolderRoot:
 
 
 @dataclass(frozen=True, slots=True)
-class BucketRoot:
-    """A lake in S3; ``prefix`` neither begins nor ends with a slash, and may be empty."""
+class CloudRoot:
+    """A lake in a bucket or a container; ``scheme`` is ``s3``, ``gs`` or ``az``. ``prefix`` may be empty, and neither
+    begins nor ends with a slash. ``account_host`` is that of an ``abfss`` URL, as ``account.dfs.core.windows.net``."""
 
+    scheme: str
     bucket: str
-    prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class GcsRoot:
-    """A lake in Google Cloud Storage; ``prefix`` as in a ``BucketRoot``."""
-
-    bucket: str
-    prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class AzureRoot:
-    """A lake in Azure Blob Storage; ``prefix`` as in a ``BucketRoot``. ``account_host`` is that of an ``abfss`` URL, as
-    ``account.dfs.core.windows.net``; None: the settings name the account."""
-
-    container: str
     prefix: str
     account_host: str | None = None
 
 
-Root = FolderRoot | BucketRoot | GcsRoot | AzureRoot
+Root = FolderRoot | CloudRoot
 
 
 def parse_root(text: str) -> Root:
     """What ``text`` names: a path, which ``~`` may begin; ``file:///folder``, with or without ``localhost``, and
-    percent-encoded (RFC 8089); or ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix`` or
-    ``abfss://container@account.dfs.core.windows.net/prefix``, taken as they stand. Schemes are read in any case.
-
-    Raises ``SettingError``, which shows nothing that could be a password.
-    """
+    percent-encoded (RFC 8089); or a URL of a bucket or a container, as in ``FORMS``, or ``abfss``, taken as it stands.
+    Schemes are read in any case. Raises ``SettingError``, which shows nothing that could be a password."""
     if not text or not text.strip():
         raise SettingError("lake_root is empty", hint=FORMS)
     _check(text)
@@ -158,23 +139,20 @@ def _folder(path: Path) -> FolderRoot:
     return FolderRoot(path)
 
 
-def _bucket(scheme: str, bucket: str, prefix: str) -> BucketRoot | GcsRoot | AzureRoot:
+def _bucket(scheme: str, bucket: str, prefix: str) -> CloudRoot:
     _, credentials = _CALLED[scheme]
     if "@" in bucket or ":" in bucket:
         raise SettingError("lake_root holds credentials or a port", hint=f"{_form(scheme)}; set {credentials}")
     _check_bucket(scheme, bucket, prefix)
-    prefix = prefix.strip("/")
-    if scheme == "s3":
-        return BucketRoot(bucket, prefix)
-    return GcsRoot(bucket, prefix) if scheme == "gs" else AzureRoot(bucket, prefix)
+    return CloudRoot(scheme, bucket, prefix.strip("/"))
 
 
-def _abfs(place: str, prefix: str) -> AzureRoot:
+def _abfs(place: str, prefix: str) -> CloudRoot:
     container, at, host = place.partition("@")
     if not at or not _ACCOUNT_HOST.fullmatch(host.lower()):
         raise SettingError("lake_root is not a complete abfss URL", hint=_form("abfss"))
     _check_bucket("abfss", container, prefix)
-    return AzureRoot(container, prefix.strip("/"), host.lower())
+    return CloudRoot("az", container, prefix.strip("/"), host.lower())
 
 
 def _check_bucket(scheme: str, bucket: str, prefix: str) -> None:

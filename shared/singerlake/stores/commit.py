@@ -1,5 +1,4 @@
-"""The one commit loop of all manifest stores: commit; when another came first, catch up and try again. And the one way
-to wait for stores that settle a commit later."""
+"""The one commit loop of all manifest stores, and the one way to wait for stores that settle a commit later."""
 
 from __future__ import annotations
 
@@ -11,20 +10,10 @@ import msgspec
 
 from singerlake.clock import Backoff, Clock
 from singerlake.errors import MissingFileError, StorageUnavailableError, TooManyConflictsError, UnknownOutcomeError
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.additions import Conflict, is_known
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.transactions import (
-    AddFiles,
-    AddTogether,
-    Change,
-    CollectFiles,
-    CommitFiles,
-    ExpireFiles,
-    PrepareFiles,
-    ReplaceFiles,
-    Transaction,
-)
 from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, SettlingStore
 
 ATTEMPTS = 100
@@ -46,8 +35,7 @@ class Commit:
     pending: Pending | None = None
 
     def look(self, base: Loaded) -> Loaded | Conflict | None:
-        """The outcome, as far as the store can tell by now. ``base`` is the newest known state. Raises what the store
-        raises."""
+        """The outcome, as far as it is known; ``base`` is the newest known state. Raises what the store raises."""
         if self.outcome is None:
             assert self.pending is not None
             # Only such a store gives receipts.
@@ -87,7 +75,7 @@ def newer(one: Loaded, other: Loaded) -> Loaded:
 
 
 def commit_once(
-    store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock
+    store: ManifestStore, base: Loaded, transaction: tx.Transaction, *, clock: Clock
 ) -> Loaded | Outdated | Conflict:
     """One try to commit, for a whole new state: that must not follow another state than the one it was made from. Waits
     where the store settles later. Raises what the store raises, and as ``Commit.wait``."""
@@ -96,22 +84,19 @@ def commit_once(
 
 
 def commit_transaction(
-    store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock, attempts: int = ATTEMPTS
+    store: ManifestStore, base: Loaded, transaction: tx.Transaction, *, clock: Clock, attempts: int = ATTEMPTS
 ) -> Loaded | Conflict:
-    """The state with ``transaction`` in it, or why it can never be; where the store settles that later, waits for it.
-    Raises as ``submit_transaction`` and ``Commit.wait``."""
+    """The state with ``transaction``, once settled, or why not. Raises as ``submit_transaction``, ``Commit.wait``."""
     return submit_transaction(store, base, transaction, clock=clock, attempts=attempts).wait(base)
 
 
 def submit_transaction(
-    store: ManifestStore, base: Loaded, transaction: Transaction, *, clock: Clock, attempts: int = ATTEMPTS
+    store: ManifestStore, base: Loaded, transaction: tx.Transaction, *, clock: Clock, attempts: int = ATTEMPTS
 ) -> Commit:
-    """Commit ``transaction``, without waiting where the store settles it later.
-
-    Every try begins by looking for the change's own files in the state at hand, since the answer "refused" may be
-    one's own earlier success whose reply was lost. A conflict counts only with the newest state. Waits between tries
-    with full jitter. Raises ``TooManyConflictsError`` (nothing was committed) and ``UnknownOutcomeError``.
-    """
+    """Commit ``transaction``, without waiting where the store settles it later. Every try begins by looking for the
+    change's own files in the state at hand: "refused" may answer one's own earlier success whose reply was lost. A
+    conflict counts only with the newest state. Raises ``TooManyConflictsError`` (nothing was committed) and
+    ``UnknownOutcomeError``."""
     unknown: UnknownOutcomeError | None = None
     backoff = between_tries(clock)
     for _ in range(attempts):
@@ -147,8 +132,7 @@ def submit_transaction(
 
 
 def caught_up(store: ManifestStore, base: Loaded, unknown: UnknownOutcomeError | None) -> Loaded:
-    """The newest state after a try to commit. Where it cannot be read, raises ``unknown``, what that try came to, if it
-    is given. Raises ``UnknownOutcomeError`` where the state is gone."""
+    """The newest state after a try. Raises ``unknown``, what that came to, or ``UnknownOutcomeError`` without state."""
     try:
         fresh = store.catch_up(base)
     except StorageUnavailableError as error:
@@ -169,20 +153,20 @@ def state_lost(doing: str, **where: object) -> UnknownOutcomeError:
     )
 
 
-def is_done(manifest: Manifest, change: Change) -> bool:
+def is_done(manifest: Manifest, change: tx.Change) -> bool:
     """Whether all that a change is to do to files is in the state already, so that it must not be committed again."""
-    if isinstance(change, PrepareFiles) and manifest.prepared is not msgspec.UNSET:
+    if isinstance(change, tx.PrepareFiles) and manifest.prepared is not msgspec.UNSET:
         return manifest.prepared.commit == change.commit
-    if isinstance(change, AddFiles | PrepareFiles | CommitFiles):
+    if isinstance(change, tx.AddFiles | tx.PrepareFiles | tx.CommitFiles):
         files = change.files
-    elif isinstance(change, AddTogether):
+    elif isinstance(change, tx.AddTogether):
         # A part without files says how a run stands, which no file tells.
         return bool(change.parts) and all(is_done(manifest, part) for part in change.parts)
-    elif isinstance(change, ReplaceFiles):
+    elif isinstance(change, tx.ReplaceFiles):
         files = change.new
-    elif isinstance(change, CollectFiles):
+    elif isinstance(change, tx.CollectFiles):
         return _collected(manifest, change)
-    elif isinstance(change, ExpireFiles):
+    elif isinstance(change, tx.ExpireFiles):
         left = not manifest.files or manifest.files[0].end > change.before
         return left and change.lineage == manifest.lineage and change.before <= manifest.next_offset
     else:
@@ -204,7 +188,7 @@ def refuse_missing(store: ManifestStore, base: Loaded, missing: Mapping[str, New
             )
 
 
-def _collected(manifest: Manifest, change: CollectFiles) -> bool:
+def _collected(manifest: Manifest, change: tx.CollectFiles) -> bool:
     if any(id in manifest.by_id for id in (*change.shown, *change.deleted, *change.forgotten)):
         return False
     steps = ((change.shown, "shown"), (change.deleted, "deleted"), (change.forgotten, "id"))

@@ -1,5 +1,4 @@
-"""``lockfile``: the store of the Singerlake Spec. The state is ``manifest.json``, and a transaction replaces it
-conditionally."""
+"""``lockfile``: the store of the Singerlake Spec. A transaction replaces ``manifest.json`` conditionally."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Rebase, Transaction
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage, Written
-from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
+from singerlake.stores.port import Abilities, Loaded, ManifestStore, Outdated, Trimmed
 from singerlake.stores.publish import refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import in_new_segments, note, read_manifest, to_stored
+from singerlake.stores.segments.stored import in_new_segments, read_manifest, to_stored
 
 logger = logging.getLogger(__name__)
 
 
-class LockfileStore:
+class LockfileStore(ManifestStore):
     """Manifest store over one object. Where storage was seen to ignore conditions it is best effort: one writer at a
     time, kept apart by the locks alone, which each object of this class says once."""
 
@@ -53,8 +52,7 @@ class LockfileStore:
         return not honoured
 
     def load(self) -> Loaded | None:
-        """The state in ``manifest.json``; None where there is none, or still that of a store which was closed in favour
-        of this one."""
+        """The state in ``manifest.json``; None where there is none, or one closed in favour of this store."""
         stored = self._storage.get(self._key)
         if stored is None:
             return None
@@ -70,7 +68,6 @@ class LockfileStore:
         """Birth. Of several writers' first states one stays, and all continue from it."""
         manifest = in_lake(manifest, self._lake_id)
         manifest = in_new_segments(self.segments, manifest)
-        note(manifest)
         manifest, body = to_stored(self.segments, manifest, manifest.files.segments)
         born = put_on_condition(self._storage, self._key, body, etag=None)
         if isinstance(born, Written) and not self.exclusive:
@@ -86,8 +83,7 @@ class LockfileStore:
         return loaded
 
     def catch_up(self, base: Loaded) -> Loaded | None:
-        """The state in ``manifest.json``: there is nothing less to read. Where the stream has gone on in another store,
-        ``base``, closed in favour of that one."""
+        """The state in ``manifest.json``; ``base``, closed, where the stream has gone on in another store."""
         stored = self._storage.get(self._key)
         if stored is None:
             return None
@@ -98,8 +94,7 @@ class LockfileStore:
         return Loaded(msgspec.structs.replace(base.manifest, closed=manifest.store), stored.etag)
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict:
-        """Replace the manifest, on condition that it is still ``base``. Where conditions were seen to be ignored it is
-        read back, since another writer's may have come on top."""
+        """Replace the manifest ``base``. Without conditions it is read back: another's may have come on top."""
         after = apply(base.manifest, transaction)
         if isinstance(after, Conflict):
             return after
@@ -118,10 +113,6 @@ class LockfileStore:
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """Nothing to do: every commit is published."""
-
-    def other_lakes(self) -> tuple[str, ...]:
-        """None: the store is on the lake."""
-        return ()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Nothing to remove: there is no log."""

@@ -1,5 +1,4 @@
-"""The transaction log as objects beside the data: ``_log/<20 digits>.json``, each created once, and ``manifest.json``
-as the snapshot it is read from."""
+"""The transaction log as objects, ``_log/<20 digits>.json``, created once, and ``manifest.json`` as its snapshot."""
 
 from __future__ import annotations
 
@@ -10,13 +9,14 @@ import msgspec
 from singerlake.errors import ConditionNotSupportedError, CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode_stored, encode
 from singerlake.format.state.files.segment import Segment
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest
 from singerlake.interpreter.threads import threads_ahead
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Storage, Stored, Written
+from singerlake.stores.numbered import TransactionLog
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities
 from singerlake.stores.publish import published
@@ -30,15 +30,14 @@ _AT_ONCE = 16
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """``_log/floor.json``: records up to ``floor`` may be gone. ``snapshot`` is the key, relative to the stream's
-    folder, of a state at least as new; ``nonce`` makes every body, and so every ETag, new."""
+    """``_log/floor.json`` of section 11.2 of ``shared/docs/format``; its ``nonce`` makes every ETag new."""
 
     floor: int
     snapshot: str
     nonce: str
 
 
-class ObjectLog:
+class ObjectLog(TransactionLog):
     """A ``TransactionLog`` on the lake's own storage, which must honour create-if-absent."""
 
     abilities = Abilities(prepares=True)
@@ -59,8 +58,7 @@ class ObjectLog:
         return isinstance(self._storage.put(self._key(number), body, if_absent=True), Written)
 
     def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
-        """``whole``: by one listing, and many records at once. Otherwise one GET a record until one is missing, which
-        costs less than listing a folder of many."""
+        """``whole``: by one listing. Otherwise one GET a record until one is missing, which costs less for a few."""
         if not whole:
             following = after + 1
             while (stored := self._storage.get(self._key(following))) is not None:
@@ -80,9 +78,8 @@ class ObjectLog:
             yield from _present(numbers, executor.map(lambda number: self._storage.get(self._key(number)), numbers))
 
     def base(self) -> Manifest | None:
-        """``manifest.json``; where it is gone, was put back to an older state or still is that of a store which was
-        closed in favour of this one, the snapshot that the floor names. A state that was closed is this store's last
-        one: the floor may be its successor's by now, which lies in the same place."""
+        """``manifest.json``; where it is gone, older or of a store closed in favour of this one, the snapshot that the
+        floor names. A state that was closed is this store's last one: the floor may be its successor's by now."""
         manifest = self._read(self._manifest_key)
         if manifest is not None and manifest.closed == self._kind:
             manifest = None
@@ -139,13 +136,8 @@ class ObjectLog:
             key = self._log + layout.LOG_FLOOR
             put_on_condition(self._storage, key, body, etag=current[1].etag if current else None)
 
-    def other_lakes(self) -> tuple[str, ...]:
-        """None: the log is on the lake."""
-        return ()
-
     def remove(self, up_to: int, *, dry_run: bool) -> int:
-        """Records and snapshots that the floor covers, the snapshot that it names excepted, and the new states of such
-        records."""
+        """Records that the floor covers, snapshots but the one that it names, and the new states of such records."""
         floor = self._floor()
         kept = floor[0].snapshot if floor else ""
         keys = []
@@ -189,12 +181,8 @@ class ObjectLog:
         stored = self._storage.get(key)
         if stored is None:
             return None
-        try:
-            return decode(stored.body, Floor), stored
-        except msgspec.DecodeError as error:
-            raise CorruptObjectError(
-                f"not a log's floor: {error}", hint="restore it; nothing was changed", key=key
-            ) from error
+        hint = "restore it; nothing was changed"
+        return decode_stored(stored.body, Floor, "not a log's floor", hint=hint, key=key), stored
 
     def _read(self, key: str) -> Manifest | None:
         stored = self._storage.get(key)
@@ -216,9 +204,8 @@ def is_newest(storage: Storage, manifest: Manifest) -> bool:
     """Whether no transaction of the log came after ``manifest``, a ``manifest.json`` read before: one listing instead
     of a load. False where only a load can tell.
 
-    Where transactions above it were trimmed, the floor names a snapshot above it, and that was there before any of them
-    was removed, and is for as long as the floor names it. Storage must list keys in their order, as S3 does: a
-    transaction that is gone when its place comes up has its snapshot behind that place.
+    Where transactions above it were trimmed, the floor names a snapshot above it, which is there before any is removed.
+    Storage must list keys in their order, as S3 does: a transaction that is gone has its snapshot behind its place.
     """
     log = layout.log_prefix(manifest.tap, manifest.stream)
     number = manifest.transaction.number

@@ -27,7 +27,7 @@ from singerlake.format.state.prepared import settlement
 from singerlake.format.state.transactions import PrepareFiles, Rebase, Transaction, as_written
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
+from singerlake.stores.port import Abilities, Loaded, ManifestStore, Outdated, Trimmed
 from singerlake.stores.publish import Snapshots, SnapshotSettings, publish_manifest, published, refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import for_log, opened, read_manifest, with_source
@@ -37,8 +37,7 @@ _LOOK_AGAIN = 0.02
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One transaction as a log keeps it. ``after`` is the id of the one before it; None for number 0, the birth, whose
-    change is a ``Rebase`` with the whole first state."""
+    """A transaction in a log, with the id of the one before; None: the birth, a ``Rebase`` of the first state."""
 
     number: int
     after: str | None
@@ -53,43 +52,35 @@ class TransactionLog(Protocol):
     def append(self, number: int, body: bytes) -> bool:
         """Put a record under a number that was never used; False where something is there. Raises
         ``UnknownOutcomeError`` where no answer came and reading it back did not show which."""
-        ...
 
     def read(self, after: int, *, whole: bool) -> Iterator[tuple[int, bytes]]:
         """The records with numbers above ``after``, in order, up to the end of the log as it was when this began or a
         later one. Reads are consistent: a record that was acknowledged is seen. ``whole``: to the last record there
         is, also beyond a number that is missing, so that a gap shows; otherwise reading may end before it."""
-        ...
 
     def base(self) -> Manifest | None:
         """The newest snapshot; None where there is none yet."""
-        ...
 
     def snapshot(self, manifest: Manifest, fresh: Iterable[Segment] = ()) -> tuple[Segment, ...]:
-        """Keep an immutable snapshot, read it back, and let ``base`` find it; ``base`` never goes back. Gives
-        the segments that were written for it, the ``fresh`` ones of before among them. Those that it took from
-        ``manifest.json`` may have left that by now."""
-        ...
+        """Keep an immutable snapshot, read it back, and let ``base`` find it, which never goes back. Gives the segments
+        that were written for it, and ``fresh`` ones; those taken from ``manifest.json`` may have left that by now."""
 
     def floor(self) -> int:
         """Records up to this number may be gone, and their numbers are never used again; -1: none. Never falls."""
-        ...
 
     def raise_floor(self, number: int) -> None:
         """Raise the floor to ``number``; lower ones change nothing. Only where ``base`` is at least as new."""
-        ...
 
     def other_lakes(self) -> tuple[str, ...]:
-        """The ids of other lakes under which there is a log of this tap's stream, as far as it can be asked cheaply."""
-        ...
+        """The ids of other lakes with a log of this tap's stream, if asking is cheap; none where it is on the lake."""
+        return ()
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """Delete records with numbers up to ``up_to`` (which the floor covers), with what belongs to them, oldest
         first; gives how many objects, items or rows that were, or would be."""
-        ...
 
 
-class NumberedStore:
+class NumberedStore(ManifestStore):
     """A manifest store over a ``TransactionLog``. ``segments`` are those of its states; None: on storage alone."""
 
     def __init__(
@@ -116,10 +107,6 @@ class NumberedStore:
         settings, eager = snapshots or SnapshotSettings(), not log.abilities.followable
         self.snapshots = Snapshots(self.segments, place.clock, settings, eager=eager)
 
-    @property
-    def exclusive(self) -> bool:
-        return False
-
     def load(self) -> Loaded | None:
         """The newest snapshot with the tail after it. What an atomic run prepared last is settled in it where the run
         is decided, though that may not be in the log yet; else the state is undecided."""
@@ -136,11 +123,10 @@ class NumberedStore:
             shown = published(self._storage, self._key)
             if shown is None or shown.store == self.kind:
                 raise
-            return _loaded(msgspec.structs.replace(base.manifest, closed=shown.store))
+            return loaded_at_number(msgspec.structs.replace(base.manifest, closed=shown.store))
 
     def create(self, manifest: Manifest) -> Loaded:
-        """Birth: record 0, then ``manifest.json``. Of several births one stays; where a run is undecided behind it by
-        then, publishing is left to the writer that settles it."""
+        """Birth: record 0, then ``manifest.json``, unless a run is undecided behind it. Of several one stays."""
         manifest = in_lake(manifest, self._lake_id)
         refuse_foreign(self._storage, self._key, manifest)
         number = manifest.transaction.number
@@ -183,7 +169,7 @@ class NumberedStore:
             return Outdated()
         if self._log.floor() >= number:
             return Outdated()
-        committed = _loaded(after)
+        committed = loaded_at_number(after)
         self.publish_behind(committed, own=number)
         return committed
 
@@ -200,7 +186,6 @@ class NumberedStore:
             self.snapshots.after_commit(state.manifest, own=own, first=lambda: self._finish(state))
 
     def other_lakes(self) -> tuple[str, ...]:
-        """As the port says."""
         return self._log.other_lakes()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
@@ -243,7 +228,7 @@ class NumberedStore:
         """A state that was read, with what is decided of it."""
         decision = None if state.prepared is msgspec.UNSET else self._decisions.get(state.prepared.commit)
         if decision is None:
-            return _loaded(state)
+            return loaded_at_number(state)
         number = state.transaction.number + 1
         record = Record(number=number, after=state.transaction.id, transaction=settlement(decision))
         body = encode(record)
@@ -257,8 +242,7 @@ class NumberedStore:
         return True
 
     def _finish(self, state: Loaded) -> None:
-        """Before anything comes after ``state``, or publishes it: have the log hold what settles it, where it was read
-        of the decision. Everybody writes the same."""
+        """Have the log hold what settles ``state``, where that was read of the decision. Everybody writes the same."""
         if state.mark.startswith("{"):
             self._log.append(state.manifest.transaction.number, state.mark.encode())
 
@@ -292,8 +276,7 @@ class NumberedStore:
         return base
 
     def _published_after(self, base: Manifest | None) -> Manifest | None:
-        """What is published, where it saves reading a long tail and is this very log's: the log still has its record.
-        One that it has not may be of a log that was lost, and proves nothing."""
+        """What is published, where it saves reading a long tail, and the log has its record still."""
         there = published(self._storage, self._key)
         if there is None or there.store != self.kind:
             return None
@@ -343,7 +326,8 @@ class NumberedStore:
         )
 
 
-def _loaded(manifest: Manifest) -> Loaded:
+def loaded_at_number(manifest: Manifest) -> Loaded:
+    """A state marked by its transaction's number."""
     return Loaded(manifest, str(manifest.transaction.number))
 
 
@@ -360,8 +344,7 @@ def is_birth(body: bytes) -> bool:
 
 
 def from_newest_birth(records: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """The records of the life that a stream lives now: what lies before is of a log that was closed in the same
-    place, which the floor tells, where it is not lost."""
+    """The records of the stream's life now: what lies before is of a log that was closed in the same place."""
     kept: list[tuple[int, bytes]] = []
     for number, body in records:
         if is_birth(body):

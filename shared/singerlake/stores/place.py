@@ -30,7 +30,6 @@ class StreamPlace:
 
     @property
     def manifest_key(self) -> str:
-        """The key of its ``manifest.json``."""
         return layout.manifest_key(self.tap, self.stream)
 
     def locks(

@@ -9,7 +9,6 @@ from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import Transaction
 from singerlake.stores.segments.objects import SegmentObjects
-from singerlake.stores.segments.stored import note
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +17,6 @@ class Loaded:
 
     manifest: Manifest
     mark: str
-
-    def __post_init__(self) -> None:
-        note(self.manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +56,7 @@ class Abilities:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trimmed:
-    """What a trim removed, or with ``dry_run`` would: the transactions up to the number ``floor``, ``transactions`` of
-    them, kept in ``keys`` objects (or rows, or items)."""
+    """What a trim removed, or would: ``transactions`` up to ``floor``, in ``keys`` objects (or rows, or items)."""
 
     floor: int
     transactions: int
@@ -71,9 +66,8 @@ class Trimmed:
 class ManifestStore(Protocol):
     """Agreement of all writers of one stream on its transactions.
 
-    One object serves one writer or reader; two threads must not use it at once. Every method may raise what storage
-    raises, and ``CorruptObjectError``, ``UnsupportedFormatError``, ``ForeignManifestError`` where what it reads is not
-    its own.
+    One object serves one writer or reader, on one thread at a time. Every method may raise what storage raises, and
+    ``CorruptObjectError``, ``UnsupportedFormatError``, ``ForeignManifestError`` for what is not its own.
     """
 
     kind: str
@@ -84,25 +78,21 @@ class ManifestStore(Protocol):
     @property
     def exclusive(self) -> bool:
         """Whether a commit can be lost to another writer's on this storage; then only one writer may run."""
-        ...
+        return False
 
     def load(self) -> Loaded | None:
         """The newest state; None where the stream was never born, or its state was lost."""
-        ...
 
     def create(self, manifest: Manifest) -> Loaded:
         """Put a first state where there is none, and give the one that is there afterwards, its own or another's."""
-        ...
 
     def catch_up(self, base: Loaded) -> Loaded | None:
-        """The newest state, reading only what came after ``base`` where the store can; None as in ``load``. Never
-        older than ``base``, unless the stream's state was lost and made anew."""
-        ...
+        """The newest state, reading only what came after ``base`` where the store can; None as in ``load``. Never older
+        than ``base``, unless the stream's state was lost and made anew."""
 
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict | Pending:
         """Make ``transaction`` the one after ``base``. A Conflict is one with ``base``, which may be old. Raises
         ``UnknownOutcomeError`` where it cannot be told whether it took effect."""
-        ...
 
     def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
         """Bring ``manifest.json`` up to ``state`` where that is due: conditionally, and never back to a lower number.
@@ -111,24 +101,19 @@ class ManifestStore(Protocol):
         readers have nothing but ``manifest.json``), and at any time when it is old. Losing a race to a newer state is
         success. After its commits a store does by itself what keeps the tail short; see ``SnapshotSettings``.
         """
-        ...
 
     def other_lakes(self) -> tuple[str, ...]:
         """The ids of other lakes under which a database knows this tap's stream, as far as it can be asked cheaply.
         Only to tell a person; a store that is on the lake itself knows no other."""
-        ...
+        return ()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """Remove transactions that a durable snapshot covers, except the last ``keep``. In this order: an immutable
         snapshot, read back; ``manifest.json`` at least as new; the floor raised; then the removal."""
-        ...
 
 
 class SettlingStore(ManifestStore, Protocol):
-    """A ``ManifestStore`` that may store a transaction before its place in the log is known. ``stores.commit.Commit``
-    waits for it."""
+    """A ``ManifestStore`` that may store a transaction before its place is known; ``Commit`` waits for it."""
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """Where a pending transaction came to stand: a state that holds it, or why it is void; None: not settled yet,
-        ask again later. Works towards settling; does not wait."""
-        ...
+        """A state that holds a pending transaction, or why it is void; None: ask again. Works on it; does not wait."""

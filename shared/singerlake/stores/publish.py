@@ -1,10 +1,6 @@
 """Publishing: ``manifest.json`` follows a log, forward only, for readers and as the log's newest snapshot. Writers
-bring it up themselves while they commit, so that a reader that starts replays few transactions,
-however long a run lasts.
-
-Nobody is in charge of it, and nothing is locked: numbers say whose turn it is to look. A writer that dies then leaves
-it to the next one.
-"""
+bring it up while they commit, so that a reader that starts replays few transactions. Nobody is in charge, and nothing
+is locked: numbers say whose turn it is to look, and a writer that dies leaves it to the next one."""
 
 from __future__ import annotations
 
@@ -62,13 +58,10 @@ _CHANCES = 10
 def publish_manifest(
     segments: SegmentObjects, manifest: Manifest, *, fresh: Iterable[Segment] = (), anew: bool = False
 ) -> None:
-    """Make ``manifest.json`` hold ``manifest`` or a newer state of the same store. The state of another store that was
-    closed in favour of this one gives way to its successor. ``segments`` are the store's; ``fresh`` are those written
-    just now; with ``anew`` the state names none of those that are there already.
-
-    Raises ``ForeignManifestError`` where another tap's, stream's or store's manifest is there, ``CorruptObjectError``,
-    ``UnsupportedFormatError``, ``TooManyConflictsError``.
-    """
+    """Make ``manifest.json`` hold ``manifest`` or a newer state of the same store, also in the place of a store that
+    was closed in favour of this one. ``segments`` are the store's; ``fresh`` are those written just now; with ``anew``
+    the state names none that are there. Raises ``ForeignManifestError`` for another tap's, stream's or store's
+    manifest, ``CorruptObjectError``, ``UnsupportedFormatError``, ``TooManyConflictsError``."""
     storage, key = segments.storage, layout.manifest_key(segments.tap, segments.stream)
     large = len(manifest.files) + len(manifest.retired) >= _LARGE
 
@@ -117,13 +110,11 @@ class _ManifestBeginning(msgspec.Struct, frozen=True):
     features: tuple[str, ...] = ()
 
     def is_like(self, manifest: Manifest) -> bool:
-        """Whether it is of the same tap, stream and store."""
         return (self.tap, self.stream, self.store) == (manifest.tap, manifest.stream, manifest.store)
 
 
 def _there(storage: Storage, key: str, like: Manifest, *, large: bool) -> _There | None:
-    """The number of what ``like`` is to follow, and a mark of it or of what was there before it. ``large``: try to do
-    without decoding another state beside this one."""
+    """The number and a mark of what ``like`` is to follow. ``large``: try not to decode another state."""
     entry = storage.head(key) if large else None
     beginning = _beginning(storage, key) if entry and entry.size > _SOME else None
     if entry and beginning and beginning.is_like(like) and SEGMENTS not in beginning.features:
@@ -161,8 +152,7 @@ class Published:
 
 
 def published(storage: Storage, key: str) -> Published | None:
-    """Whose state ``key`` holds and how new it is, without reading the whole of it; None where there is nothing.
-    Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
+    """The beginning of what ``key`` holds; None: nothing. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     try:
         head = storage.read_range(key, 0, _HEAD)
     except MissingFileError:
@@ -205,8 +195,7 @@ class SnapshotSettings:
 
     @property
     def least(self) -> int:
-        """Transactions that wait when a writer publishes after a commit. Fewer than may, since others commit while a
-        large state is on its way, and a writer may die."""
+        """Transactions that wait when a writer publishes: fewer than may, since others commit meanwhile."""
         return self.transactions - self.room
 
     @property
@@ -216,8 +205,7 @@ class SnapshotSettings:
 
     @property
     def step(self) -> int:
-        """Every how many numbers a writer may look: so that ten have the chance, one after the other, before too many
-        wait, where at least forty may."""
+        """Every how many numbers a writer may look: ten have the chance before too many wait, where forty may."""
         return max(1, self.transactions // (_LEFT * _CHANCES))
 
     @property
@@ -247,8 +235,7 @@ def is_due(
 
 
 def is_to_look(settings: SnapshotSettings, *, number: int, known: int) -> bool:
-    """Whether the writer of transaction ``number`` looks at what is published, which was at ``known`` or newer when it
-    last saw it. Of many writers few look, however long ago each last did."""
+    """Whether the writer of ``number`` looks at what is published, at ``known`` or newer: of many writers few do."""
     return number % settings.step == 0 and number - known >= settings.least
 
 
@@ -294,9 +281,8 @@ class Snapshots:
         self, newest: Manifest, *, own: int, first: Callable[[], object] = lambda: None, anew: bool = False
     ) -> None:
         """The same after the transaction of number ``own``, which this writer made and ``newest`` holds; as a rule for
-        no request. ``first`` does what has to be done before ``newest`` is published. ``anew``: it is published whether
-        that is due or not, with segments of its own. What goes wrong is only said: the commit is good, and somebody
-        else tries again."""
+        no request. ``first`` is done before ``newest`` is published. ``anew``: it is published whether due or not, with
+        segments of its own. What goes wrong is only said: the commit is good, and somebody else tries again."""
         try:
             if anew:
                 first()
@@ -328,8 +314,7 @@ class Snapshots:
 def no_history(
     store: ManifestStore, there: Published | None, *, tap: str, stream: str, lake_id: str | None
 ) -> LostStateError:
-    """For a database without a history of a stream that the lake has data of: perhaps it knows it by another id.
-    ``there`` is what ``manifest.json`` says."""
+    """For a database without a history of a stream with data; ``there`` is what ``manifest.json`` says."""
     kind = store.kind
     hint = f"point the {kind} settings at the right database, or restore it, or run 'singerlake rebuild'"
     said = there.lake_id if there else None

@@ -1,8 +1,7 @@
 """One writer of one stream: birth or rebuild before anything is uploaded, then files, each published whole.
 
-The schema of a stream that has no version comes as a whole new state, which every reader and writer of the format
-understands: with the stream's birth, or as a ``rebase`` of the same lineage. A rebase takes the place of the state that
-it was made from and of no other, so it is made anew where another writer came first.
+The schema of a stream without a version comes as a whole new state, which every reader and writer understands: with the
+birth, or as a ``rebase`` of the same lineage, which is made anew where another writer came first.
 """
 
 from __future__ import annotations
@@ -16,12 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from singerlake.clock import Backoff, timestamp
-from singerlake.errors import (
-    CommitRefusedError,
-    ForeignManifestError,
-    TooManyConflictsError,
-    UnknownOutcomeError,
-)
+from singerlake.errors import CommitRefusedError, ForeignManifestError, TooManyConflictsError, UnknownOutcomeError
 from singerlake.format import kept_schema, layout
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import fold
@@ -63,7 +57,6 @@ class Receipt:
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """The files that it adds."""
         return self.change.files if isinstance(self.change, AddFiles) else ()
 
 
@@ -93,21 +86,16 @@ class StreamWriter:
 
     @property
     def tap(self) -> str:
-        """The tap that the stream is of."""
         return self.place.tap
 
     @property
     def stream(self) -> str:
-        """The name of the stream."""
         return self.place.stream
 
     def open(self) -> Manifest:
-        """The stream's state, born if it is new. Where data files are there without state, the state was lost and is
-        rebuilt from them first: empty never means new. Call before the first upload; later calls cost nothing.
-
-        Raises ``CorruptObjectError``, ``UnsupportedFormatError``, ``ForeignManifestError``, ``StreamClosedError``,
-        ``LostStateError``.
-        """
+        """The stream's state, born if it is new, or rebuilt from data files without state: empty never means new. Call
+        before the first upload; later calls cost nothing. Raises ``CorruptObjectError``, ``UnsupportedFormatError``,
+        ``ForeignManifestError``, ``StreamClosedError``, ``LostStateError``."""
         if self._loaded is None:
             found = self._found()
             # Reads need no answer to this, and another thread may prove it meanwhile.
@@ -144,20 +132,18 @@ class StreamWriter:
         return hash_among(schema, {**self._uploaded, **known})
 
     def publish(self, spool: Path, file: NewFile, schema: StreamSchema, run: Run | None = None) -> Manifest:
-        """Upload one finished file and commit it; when this returns, it is listed and there. The spool may be gone.
-        Raises as ``submit``."""
+        """Upload one finished file and commit it, so that it is listed. The spool may be gone. Raises as ``submit``."""
         return self.settled(self.submit([Upload(spool, file, schema)], run))
 
     def submit(self, uploads: Iterable[Upload | None], run: Run | Callable[[], Run] | None = None) -> Receipt:
         """Upload finished files of one version, at least one, and commit them in one transaction, in their order. The
-        next one is asked for when the one before it is on storage, or with ``sending`` on its way, so that what becomes
+        next one is asked for when the one before is on storage, or with ``sending`` on its way, so that what becomes
         whole meanwhile can go with it; None where none is whole yet. ``run`` is asked for when all are. Where the store
         settles commits later, the receipt is filled by ``advance``.
 
-        The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers; the
-        commit is safe without it. Raises ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and
-        what storage and ``uploads`` raise; spools and uploads stay where they are, and calling again with the same
-        files is harmless.
+        The lock, where the store has one, is held from the upload to the commit, as courtesy to other writers. Raises
+        ``LockTimeoutError``, ``TooManyConflictsError``, ``StreamClosedError`` and what storage and ``uploads`` raise;
+        spools and uploads stay, and calling again with the same files is harmless.
         """
         self.open()
         coming = iter(uploads)
@@ -188,8 +174,7 @@ class StreamWriter:
         return receipt
 
     def upload(self, uploads: Iterable[Upload | None]) -> list[Upload]:
-        """Upload finished files and commit none of them; gives them in their order. ``uploads`` and what this raises
-        are as in ``submit``."""
+        """Upload finished files and commit none; gives them in their order. Raises as ``submit``."""
         with self._uploading() as uploading:
             return uploading.all(uploads)
 
@@ -222,8 +207,7 @@ class StreamWriter:
         return self._commit(RecordRun(run=run))
 
     def advance(self) -> bool:
-        """Fill the receipts that are settled by now; whether none is left. Raises as ``submit``, and
-        ``CommitRefusedError`` where a transaction turned out to be void."""
+        """Fill settled receipts; whether none is left. Raises as ``submit``, ``CommitRefusedError`` for a void one."""
         while self._waiting:
             receipt = self._waiting[0]
             assert self._loaded is not None
@@ -239,8 +223,7 @@ class StreamWriter:
         return True
 
     def settled(self, receipt: Receipt) -> Manifest:
-        """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcomeError`` where it takes too
-        long."""
+        """Wait until ``receipt`` is filled. Raises as ``advance``, and ``UnknownOutcomeError`` after too long."""
 
         def is_filled() -> bool:
             return receipt.manifest is not None or self.advance() or receipt.manifest is not None
@@ -301,8 +284,7 @@ class StreamWriter:
         return True
 
     def _carry_over(self) -> None:
-        """What waited for its place in the store that was left is committed in this one, in its order; what took its
-        place there before that was closed is in the state already."""
+        """Commit what waited in the store that was left, in its order; what took its place there is in the state."""
         waiting, self._waiting = self._waiting, []
         for receipt in waiting:
             again = self._commit(receipt.change)
@@ -321,15 +303,13 @@ class StreamWriter:
         return self._loaded.manifest
 
     def confirm(self, files: Sequence[NewFile]) -> None:
-        """Between commit and STATE: the files are there with their bytes, or others took their place since. Raises
-        ``MissingFileError``."""
+        """Between commit and STATE: see that the files are there, or replaced since. Raises ``MissingFileError``."""
         with self.confirming() as confirm:
             confirm(files)
 
     @contextmanager
     def confirming(self) -> Iterator[Callable[[Sequence[NewFile]], None]]:
-        """Gives what begins to ``confirm`` files, on ``sending`` if there is one; what that raises is raised where the
-        block ends."""
+        """Gives what begins to ``confirm`` files, on ``sending`` if there is one. Raises where the block ends."""
         missing: dict[str, NewFile] = {}
 
         def look(file: NewFile) -> None:
@@ -389,8 +369,7 @@ class StreamWriter:
         return self.store.create(self._first_state())
 
     def _not_older(self, loaded: Loaded) -> Loaded:
-        """``loaded``, or what came after it; a database that was put back to an older state than readers have seen
-        would give offsets out a second time."""
+        """``loaded``, or what came after it: an older state than readers have seen would give offsets out twice."""
         there = None if self.store.abilities.followable else published(self.place.storage, self.place.manifest_key)
         if there is not None:
             refuse_other_lake(self.store, there, key=self.place.manifest_key, lake_id=self.lake_id)
@@ -434,8 +413,7 @@ class StreamWriter:
 
 
 class _Lying(NamedTuple):
-    """What lies in a stream's folder: data files, and what was seen before the first of them: ``manifest.json``, and
-    schemas that are kept."""
+    """What lies in a stream's folder, and before the first of its data files: ``manifest.json``, kept schemas."""
 
     data: bool
     manifest: bool
@@ -501,9 +479,8 @@ def put_schema(storage: Storage, state: Manifest, schema: StreamSchema, run: str
 def add_schema(
     place: StreamPlace, store: ManifestStore, base: Loaded, schema: StreamSchema, run: str
 ) -> Loaded | Conflict:
-    """The state with ``schema`` as its first version, or the newest one where it has a version already; a conflict
-    where the stream was closed. Raises ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store
-    raise."""
+    """The state with ``schema`` as its first version, or the newest one where it has a version; a conflict where the
+    stream was closed. Raises ``TooManyConflictsError``, ``UnknownOutcomeError`` and what the store raises."""
     unknown: UnknownOutcomeError | None = None
     backoff = Backoff(place.clock, first=_LONGEST_WAIT, longest=_LONGEST_WAIT)
     for attempt in range(_ATTEMPTS):

@@ -14,11 +14,8 @@ Answer = TypeVar("Answer")
 
 def ahead(items: Generator[Item, None, None], size: Callable[[Item], int], *, room: int) -> Generator[Item, None, None]:
     """``items`` in their order, made on a thread of their own. It makes no further one while what nobody took yet takes
-    ``room`` or more, as ``size`` counts. What making one raises is raised in its place.
-
-    Once this generator is closed, the thread makes no further item. Nobody waits for it: a storage may not answer for
-    minutes.
-    """
+    ``room`` or more, as ``size`` counts, or once this generator is closed. What making one raises is raised in its
+    place. Nobody waits for the thread: a storage may not answer for minutes."""
     made = _Made[Item](room)
     threading.Thread(target=made.fill, args=(items, size), name="singerlake-ahead", daemon=True).start()
     try:

@@ -1,5 +1,4 @@
-"""Many things, passed on without one of them being held for longer than it is needed, and in groups for engines that
-read in other processes."""
+"""Many things, passed on without one being held for longer than needed, in groups for other processes."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ def consumed(items: list[Item]) -> Iterator[Item]:
 
 
 def batches(items: Iterable[Item], stored: Callable[[Item], int], *, size: int, most: int) -> Iterator[list[Item]]:
-    """Items in their order, in batches of at most ``size`` bytes, as ``stored`` says of each, and ``most`` items; a
-    larger one alone. Handing one over costs little beside the work on it."""
+    """Items in order, in batches of at most ``size`` bytes, as ``stored`` says, and ``most`` items, or of one."""
     batch: list[Item] = []
     held = 0
     for item in items:

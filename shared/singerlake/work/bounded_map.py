@@ -22,9 +22,8 @@ def for_each(items: Iterable[Item | None], work: Callable[[Item], object], pool:
 
 
 class BoundedMap(Generic[Item]):
-    """Does ``work`` for items, on ``pool`` up to ``AT_ONCE`` at a time, or one after the other where that is None. A
-    context: all that was begun has ended when it is left. Every method, and leaving it, raises the error of the first
-    work that failed, after which none is begun."""
+    """Does ``work`` for items, on ``pool`` up to ``AT_ONCE`` at a time, None: one after the other. A context: all that
+    was begun has ended when it is left. It raises the first error, after which none is begun."""
 
     def __init__(self, work: Callable[[Item], object], pool: Executor | None) -> None:
         self._work = work
@@ -53,9 +52,8 @@ class BoundedMap(Generic[Item]):
         self._begun.append(self._pool.submit(self._work, item))
 
     def all(self, items: Iterable[Item | None]) -> list[Item]:
-        """Begin the work for each item and wait for all; the items that were begun here and before, in their order.
-        None in the place of an item means that there is none yet: the next one is asked for as long as work is under
-        way, and then no more. Raises what ``items`` raises."""
+        """Begin the work for each item and wait for all; gives all items that were begun, in their order. None for an
+        item: there is none yet, and the next one is asked for while work is under way. Raises what ``items`` raises."""
         try:
             for item in items:
                 if item is not None:

@@ -32,49 +32,35 @@ class Task(Protocol[Item_contra, Answer_co]):
 
     def size(self, item: Item_contra, /) -> int:
         """The stored bytes of the file that ``item`` names."""
-        ...
 
     def __call__(self, storage: Storage, item: Item_contra, /) -> Answer_co:
         """Read that file. Raises what storage raises."""
-        ...
 
     def together(self, storage: Storage, items: Sequence[Item_contra], /) -> Sequence[Answer_co]:
-        """Read several files. Raises what storage raises."""
         return [self(storage, item) for item in items]
 
 
-class Answering:
+class Answering(Task[int, int]):
     """A task that does nothing: whether an engine still answers."""
 
     def size(self, item: int) -> int:
-        """Nothing is read."""
         return item
 
     def __call__(self, storage: Storage, item: int) -> int:
-        """The item itself."""
         return item
-
-    def together(self, storage: Storage, items: Sequence[int]) -> Sequence[int]:
-        """The items themselves."""
-        return items
 
 
 class Engine(Protocol):
     """Reads many files."""
 
     def __call__(self, task: Task[Item, Answer], items: Iterable[Item], /) -> Iterator[tuple[Item, Answer]]:
-        """Each item with what ``task`` says of it, in the order of the items; few are taken before they are needed.
-        Raises what storage raises."""
-        ...
+        """Each item with what ``task`` says of it, in order; few are taken ahead. Raises what storage raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """The engine that is always there: threads of this process, each with one file at a time.
-
-    Small files that come without waiting, as from a local disk's cache, are read by one of them: more would hand the
-    interpreter's lock to and fro, and take longer.
-    """
+    """The engine that is always there: threads of this process, each with one file at a time. Small files that come
+    without waiting are read by one of them: more would hand the interpreter's lock to and fro."""
 
     storage: Storage
     threads: int = THREADS

@@ -25,8 +25,7 @@ _PREFIX = 2
 """Bytes of a stamp by which it is found. Of ten million stamps, some hundred and fifty have the same ones."""
 
 Take = Callable[[bytes, int], None]
-"""Called with a whole line and where it begins, in bytes. Raises ``ValueError`` or
-msgspec's ``DecodeError`` where the journal cannot have it."""
+"""Gets a whole line and its place in bytes. Raises ``ValueError`` or msgspec's ``DecodeError`` for a wrong one."""
 
 
 class _JournalHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,7 +70,6 @@ class StampSet:
         self._rest: dict[bytes, bytearray] = {}
 
     def add(self, stamp: bytes) -> None:
-        """One more stamp."""
         self._rest.setdefault(stamp[:_PREFIX], bytearray()).extend(stamp[_PREFIX:])
 
     def __contains__(self, stamp: bytes) -> bool:
@@ -83,8 +81,7 @@ class StampSet:
 
 
 def stamp(entry: Entry, *more: object) -> bytes:
-    """A digest of all that would be different had a file on storage changed since: key, size, ETag and time of
-    modification, and what else is given."""
+    """A digest of all that differs once a file on storage has changed: key, size, ETag, time, and ``more``."""
     shown = (entry.key, entry.size, entry.etag, entry.last_modified.isoformat(), *more)
     return blake2b(msgspec.msgpack.encode(shown), digest_size=STAMP_BYTES).digest()
 
@@ -96,9 +93,9 @@ def said_of(listed: msgspec.Struct) -> bytes:
 
 @contextmanager
 def open_file(path: Path, command: str, lake: str, take: Take) -> Iterator[JournalFile]:
-    """The journal at ``path`` that ``command`` keeps of the lake with the URL ``lake``, made where there is none, held
-    as long as the block runs; ``take`` is given its lines first. Raises ``SettingError`` where it is another command's
-    or lake's, no journal, in use, or cannot be read and written."""
+    """The journal at ``path`` that ``command`` keeps of the lake with the URL ``lake``, made if need be, held for a
+    block; ``take`` gets its lines first. Raises ``SettingError`` for another's, no journal, one in use or
+    unreadable."""
     if not open_file_lock.AVAILABLE:
         raise SettingError(
             "a journal needs file locks (flock), which this system does not have",

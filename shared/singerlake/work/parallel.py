@@ -23,9 +23,8 @@ def in_parallel(
     threads: int,
     most: Callable[[Item], int | None] = lambda _: None,
 ) -> Iterator[Answer]:
-    """``work`` done on each item by up to ``threads`` threads; answers in the order of the items, few of them waiting
-    at any time. ``most`` says how many items may be under way with one, itself included, where that is fewer than there
-    are threads for. The first exception ends it."""
+    """``work`` done on each item by up to ``threads`` threads; answers in order, few of them waiting. ``most`` says how
+    many items may be under way with one, itself included, where that is fewer. The first exception ends it."""
     with threads_ahead(threads, "singerlake-read") as pool:
         waiting: deque[Future[Answer]] = deque()
         try:

@@ -24,9 +24,9 @@ _opened: Storage | None = None
 
 
 class Processes:
-    """The engine of several processes, at most ``most`` and as many as there are cores for it. They are started when
-    there is the first work, and kept until ``close``. ``reopen`` makes the lake's storage again in each of them; it is
-    pickled, and goes through pipes of this user's alone."""
+    """The engine of at most ``most`` processes, and one for each core, started with the first work and kept until
+    ``close``. ``reopen`` makes the lake's storage again in each; it is pickled, and goes through pipes of this user's
+    alone."""
 
     def __init__(self, reopen: Callable[[], Storage], most: int) -> None:
         self._reopen = reopen

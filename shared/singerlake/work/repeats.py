@@ -21,7 +21,6 @@ class Repeats:
         self._buckets = [array("Q") for _ in range(1 << _BITS - self._shift)]
 
     def add(self, text: str) -> None:
-        """One more text."""
         mixed = hash(text) & _MASK
         self._buckets[mixed >> self._shift].append(mixed)
 
@@ -30,8 +29,7 @@ class Repeats:
         return frozenset(_signed(mixed) for bucket in self._buckets for mixed in _again(bucket))
 
     def among(self, texts: Callable[[], Iterable[str]]) -> Iterator[str]:
-        """Of the texts that were added, which ``texts`` gives once more, each one that came before; it is not called
-        where none can have."""
+        """The texts added that ``texts`` gives once more, each that came before; not called where none can have."""
         again = self.repeated()
         seen: set[str] = set()
         for text in texts() if again else ():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.merge.patch import MergeEntry, file_ids, to_entry, to_transaction
+from singerlake.format.merge.patch import MergeEntry, to_entry, to_transaction
 from singerlake.format.state import additions, fold
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import NewFile
@@ -27,6 +27,7 @@ from singerlake.format.state.transactions import (
     ReplaceFiles,
     RetireFiles,
     Transaction,
+    file_ids,
 )
 from tests.format.merge.test_patch import FILES, NUMBERS, RUNS, SCHEMAS, TEXT, exactly, nulls
 from tests.format.state.test_attach_files import A, B, attach, begun, row, with_rows

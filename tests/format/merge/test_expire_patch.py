@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from singerlake.format.exact_json import decode, encode
-from singerlake.format.merge.patch import MergeEntry, file_ids, to_entry, to_transaction
-from singerlake.format.state.transactions import ExpireFiles, Transaction
+from singerlake.format.merge.patch import MergeEntry, to_entry, to_transaction
+from singerlake.format.state.transactions import ExpireFiles, Transaction, file_ids
 
 
 @pytest.mark.parametrize("before", [0, 1, 2**53 + 1])

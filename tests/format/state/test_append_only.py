@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
-from tests.format.state.test_large_manifest import listed, state
+from tests.format.state.test_fold import born
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,27 @@ def test_each_version_finds_what_it_holds_and_nothing_else(steps: list[tuple[int
         assert [str(number) in roll.by_id for number in range(made)] == [
             Item(str(number)) in items for number in range(made)
         ]
+
+
+def listed(number: int, name: str = "f") -> DataFile:
+    return DataFile(
+        id=f"{name}{number}",
+        path=f"x/{name}{number}",
+        version="v",
+        messages=1000,
+        records=1000,
+        bytes=5,
+        raw_bytes=6,
+        sha256="0" * 64,
+        first="2026-01-01",
+        last="2026-01-01",
+        members=((10, 1000),),
+        offset=number * 1000,
+    )
+
+
+def state(*files: DataFile) -> Manifest:
+    return msgspec.structs.replace(born(), files=files)
 
 
 def test_a_listed_file_has_a_place_also_among_others_at_its_offset() -> None:

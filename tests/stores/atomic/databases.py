@@ -125,7 +125,7 @@ def before_and_after(monkeypatch: pytest.MonkeyPatch, place: Place) -> Acts:
 def kept(place: Place, stream: str, name: str) -> Decision:
     """The decision that the database holds."""
     store: Any = place.store(stream)
-    decision = store.completion._kept(name)
+    decision = store.completion.kept(name)
     assert isinstance(decision, Decision)
     return decision
 

@@ -116,7 +116,7 @@ def test_the_decision_on_the_lake_is_the_one_that_the_database_holds(place: Plac
     assert runs.decisions.get(name) == decision
     assert {stream: (each.offset, each.end) for stream, each in decision.streams.items()} == {"a": (0, 6), "b": (0, 3)}
     other: Any = place.store("b")
-    assert other.completion._kept("20260101T000000.000000Z-aaaaaaaaaaaaaaaa") is None
+    assert other.completion.kept("20260101T000000.000000Z-aaaaaaaaaaaaaaaa") is None
 
 
 def test_a_commit_of_another_store_goes_with_a_stream_that_moves_here_and_away(place: Place) -> None:

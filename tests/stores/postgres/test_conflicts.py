@@ -111,13 +111,13 @@ def rival(place: PostgresPlace) -> Iterator[Rival]:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The SQLSTATEs that the store saw as a reason to try again."""
     states: list[str | None] = []
-    original = postgres_session.is_contended
+    original = postgres_session.errors.is_contended
 
     def noting(error: psycopg.Error) -> bool:
         states.append(error.sqlstate)
         return original(error)
 
-    monkeypatch.setattr(postgres_session, "is_contended", noting)
+    monkeypatch.setattr(postgres_session.errors, "is_contended", noting)
     return states
 
 

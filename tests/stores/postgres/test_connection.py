@@ -19,6 +19,7 @@ import pytest
 from singerlake.clock import random_id
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
 from singerlake.stores.port import Loaded
+from singerlake.stores.postgres import connection as postgres_connection
 from singerlake.stores.postgres.connection import Connections, connect, connections_to
 from singerlake.stores.postgres.errors import cannot_connect
 from singerlake.stores.postgres.schema import create_schema
@@ -82,9 +83,11 @@ def test_a_connection_in_use_is_left_open_however_long(impatient: tuple[Connecti
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_five_hundred_writers_that_wait_hold_no_connection(place: PostgresPlace) -> None:
+def test_five_hundred_writers_that_wait_hold_no_connection(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url, name = named(place.url)
-    connections_to(url)._idle_seconds = 0.2
+    monkeypatch.setitem(postgres_connection._registry, url, Connections(url, idle_seconds=0.2))
     stores = [place.but(url=url, table_id=f"lake/t/{random_id()}").store() for _ in range(500)]
     for store in stores:
         assert store.load() is None

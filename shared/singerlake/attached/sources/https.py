@@ -12,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from singerlake.attached.media_types import media_type_in
@@ -31,8 +32,7 @@ Resolve = Callable[[str, int], Sequence[str]]
 """Gives the addresses of a host and a port. Raises ``OSError``."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All that was given out of IPv6. Python counts what lies outside as global where no registry has a name for it, also
-where such addresses once stood for IPv4 ones or for those of a site."""
+"""All that was given out of IPv6. Python counts as global what no registry names, also old forms of IPv4."""
 _IPv4 = 32
 Connect = Callable[[str, int, float], socket.socket]
 """Connects to an address and a port within so many seconds. Raises ``OSError``."""
@@ -45,8 +45,7 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 
 def checked_addresses(host: str, port: int, *, private: bool, resolve: Resolve) -> Sequence[str]:
-    """The addresses of a host, all of which are of the public internet, unless ``private`` ones are allowed. Raises
-    ``UnreadableSourceError``."""
+    """The addresses of a host, all public unless ``private`` is allowed. Raises ``UnreadableSourceError``."""
     try:
         addresses = resolve(host, port)
     except (OSError, UnicodeError) as error:
@@ -207,33 +206,36 @@ _ENCODED = {"gzip": "application/gzip", "x-gzip": "application/gzip"}
 _OTHER = "application/octet-stream"
 
 
-class WebFiles:
-    """The files at the URLs that ``allowed`` lists. ``private``: also where their hosts have addresses that are not of
-    the public internet. Safe to share between threads."""
+def trusting() -> ssl.SSLContext:
+    """Trust in the authorities of the system and of certifi, or in those that ``SSL_CERT_*`` names alone."""
+    context = ssl.create_default_context()
+    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
+        with suppress(ImportError):
+            import certifi
 
-    def __init__(
-        self,
-        allowed: Allowed,
-        *,
-        private: bool = False,
-        resolve: Resolve = resolve,
-        connect: Connect = connect,
-        tls: Callable[[], ssl.SSLContext] | None = None,
-    ) -> None:
-        self._allowed = allowed
-        self._private = private
-        self._resolve = resolve
-        self._connect = connect
-        self._make_tls = tls or trusting
-        self._tls: ssl.SSLContext | None = None
-        self._lock = threading.Lock()
-        self._idle: dict[tuple[str, int], list[Connection]] = {}
+            context.load_verify_locations(certifi.where())
+    return context
+
+
+@dataclass
+class WebFiles:
+    """The files at URLs that ``allowed`` lists, at public addresses, with ``private`` at any. For several threads."""
+
+    allowed: Allowed
+    _: KW_ONLY
+    private: bool = False
+    resolve: Resolve = resolve
+    connect: Connect = connect
+    tls: Callable[[], ssl.SSLContext] = trusting
+    _tls: ssl.SSLContext | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _idle: dict[tuple[str, int], list[Connection]] = field(default_factory=dict)
 
     def open(self, location: WebFile, deadline: Deadline) -> OpenedFile:
         """Ask for a file, and give its body as it comes. Raises ``UnreadableSourceError``, and ``CancelledError``."""
         asked = location
         for _ in range(REDIRECTS + 1):
-            self._allowed.require(asked)
+            self.allowed.require(asked)
             connection, response = self._answer(asked, deadline)
             if response.status not in _LEADS_ON:
                 break
@@ -283,14 +285,14 @@ class WebFiles:
         host, port = location.host, location.port
         with self._lock:
             if self._tls is None:
-                self._tls = self._make_tls()
+                self._tls = self.tls()
             tls = self._tls
         return Connection(
             host,
             port,
             tls,
-            lambda: checked_addresses(host, port, private=self._private, resolve=self._resolve),
-            self._connect,
+            lambda: checked_addresses(host, port, private=self.private, resolve=self.resolve),
+            self.connect,
         )
 
     def _kept(self, location: WebFile) -> Connection | None:
@@ -307,43 +309,36 @@ class WebFiles:
         connection.close()
 
 
+@dataclass
 class _Body:
-    """The body of a response, as it was sent: what is compressed stays so. ``whole`` is called when it was read to its
-    end, and the connection can take another request."""
+    """The body of a response as it was sent. ``whole`` is called once the connection can take another request."""
 
-    def __init__(
-        self,
-        response: http.client.HTTPResponse,
-        connection: Connection,
-        size: int | None,
-        whole: Callable[[], None],
-    ) -> None:
-        self._response = response
-        self._connection = connection
-        self._left = size
-        self._whole = whole
-        self._open = True
+    response: http.client.HTTPResponse
+    connection: Connection
+    left: int | None
+    whole: Callable[[], None]
+    _open: bool = True
 
     def read(self, size: int, /) -> bytes:
         if not self._open:
             return b""
         with translated():
-            data = self._response.read1(size)
-        if self._left is not None:
-            self._left -= len(data)
-        if self._left == 0 or (not data and self._left is None):
+            data = self.response.read1(size)
+        if self.left is not None:
+            self.left -= len(data)
+        if self.left == 0 or (not data and self.left is None):
             self._open = False
-            self._response.close()
-            if self._response.will_close:
-                self._connection.close()
+            self.response.close()
+            if self.response.will_close:
+                self.connection.close()
             else:
-                self._whole()
+                self.whole()
         return data
 
     def close(self) -> None:
         if self._open:
             self._open = False
-            self._connection.end(self._response)
+            self.connection.end(self.response)
 
 
 def _ask(connection: Connection, location: WebFile) -> http.client.HTTPResponse:
@@ -353,18 +348,6 @@ def _ask(connection: Connection, location: WebFile) -> http.client.HTTPResponse:
             connection.putheader(name, value)
         connection.endheaders()
         return connection.getresponse()
-
-
-def trusting() -> ssl.SSLContext:
-    """Trust in the authorities of the system, and in those of certifi beside them; in those of ``SSL_CERT_FILE`` and
-    ``SSL_CERT_DIR`` alone where one of these variables is set."""
-    context = ssl.create_default_context()
-    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
-        with suppress(ImportError):
-            import certifi
-
-            context.load_verify_locations(certifi.where())
-    return context
 
 
 def _media_type(response: http.client.HTTPResponse) -> str | None:

@@ -24,8 +24,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class LocalFiles:
-    """The files below ``folders``. Links of these folders themselves are followed once, here. Raises ``SettingError``
-    where the system cannot open a file below a folder that it holds."""
+    """The files below ``folders``, whose own links are followed. Raises ``SettingError`` where the system cannot."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         if folders and os.open not in os.supports_dir_fd:

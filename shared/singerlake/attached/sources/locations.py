@@ -1,5 +1,4 @@
-"""What a text in a record says about where a file lies: a path, an object of a cloud, a URL; and whether the setting
-``file_sources`` allows it. Pure."""
+"""Where a text in a record says that a file lies, and whether the setting ``file_sources`` allows it. Pure."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ class CloudObject:
 
 @dataclass(frozen=True, slots=True)
 class WebFile:
-    """A file of a web server, over https. ``host`` is in lower case and in ASCII, ``path`` and ``query`` are
-    percent-encoded; the latter is empty, or begins with ``?``."""
+    """A file over https: ``host`` in lower case and ASCII, ``path`` and ``query``, with its ``?``, percent-encoded."""
 
     host: str
     port: int
@@ -83,7 +81,6 @@ class WebFile:
 
     @property
     def target(self) -> str:
-        """What a request asks for."""
         return (self.path or "/") + self.query
 
     @property
@@ -154,9 +151,8 @@ def may_be_base64(text: str) -> bool:
 
 
 def told(text: str) -> str | None:
-    """``text`` as the ``source`` of a row: of a URL without its user, its query and its fragment, which may be secret.
-    None for what no row can hold, and for what holds bytes itself or may be bytes. What is not a location may be a URL
-    all the same, with something in front of it."""
+    """``text`` as the ``source`` of a row: of a URL without user, query and fragment, which may be secret. None for
+    what no row can hold, and what holds or may be bytes. Even what is not a location may be a URL."""
     if len(text) > LONGEST or not _is_utf8(text) or _HOLDS_BYTES.match(text) or may_be_base64(text):
         return None
     if _PATH.match(text):

@@ -16,9 +16,8 @@ from singerlake.storage.port import Entry, Storage
 
 
 class FileSources:
-    """All places that ``allowed`` lists. ``open_storage`` opens the buckets among them, an object of at most ``small``
-    bytes is read in one request. ``web`` reads URLs. Safe to share between threads. Raises ``SettingError`` where a
-    place cannot be read from here."""
+    """All places that ``allowed`` lists. ``open_storage`` opens buckets; an object of at most ``small`` bytes is one
+    request. ``web`` reads URLs. For several threads. Raises ``SettingError`` for an unreadable place."""
 
     def __init__(self, allowed: Allowed, *, open_storage: OpenStorage, small: int, web: WebFiles) -> None:
         self._allowed = allowed
@@ -29,8 +28,7 @@ class FileSources:
             self._cloud.bucket(bucket.root)
 
     def open(self, text: str, deadline: Deadline) -> OpenedFile:
-        """Open the file that ``text`` names, if that is allowed. Raises ``UnreadableSourceError``, and
-        ``CancelledError`` as ``deadline`` does."""
+        """Open a file, if that is allowed. Raises ``UnreadableSourceError``, ``CancelledError`` as ``deadline``."""
         deadline.left()
         location = parse_location(text)
         if isinstance(location, LocalFile):
@@ -45,7 +43,6 @@ class FileSources:
         return self._local.trouble()
 
     def close(self) -> None:
-        """Close connections that are kept for the next file."""
         self._web.close()
 
 
@@ -90,8 +87,7 @@ class CloudObjects:
 
 
 class _Stream:
-    """Raises ``UnreadableSourceError`` in the place of what storage raises, and at the end of an object that is not the
-    one that was ``there`` at its beginning."""
+    """Raises ``UnreadableSourceError`` for storage's errors, and at the end of an object that was replaced."""
 
     def __init__(self, stream: BinaryIO, storage: Storage, key: str, there: Entry | None) -> None:
         self._stream = stream

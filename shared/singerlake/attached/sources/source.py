@@ -17,17 +17,14 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Between one byte and ``size``; none at the end. Raises ``UnreadableSourceError``."""
-        ...
 
     def close(self) -> None:
         """Give back what it holds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """An opened file. ``size`` is the number of its bytes and ``media_type`` what they are, as far as that is known
-    before they are read. ``name`` is what the place calls the file."""
+    """An opened file: ``size`` in bytes and ``media_type``, as far as known before reading, and its ``name`` there."""
 
     stream: Readable | BinaryIO
     size: int | None
@@ -49,8 +46,7 @@ class Deadline:
         self._stopped = stopped or threading.Event()
 
     def left(self) -> float:
-        """Seconds, more than 0. Raises ``UnreadableSourceError`` where none are left, and ``CancelledError`` where the
-        run ends."""
+        """Seconds, more than 0. Raises ``UnreadableSourceError``, and ``CancelledError`` where the run ends."""
         if self._stopped.is_set():
             raise CancelledError
         left = self._end - self._clock.monotonic()
@@ -71,8 +67,6 @@ class Opener(Protocol):
 
     def open(self, text: str, deadline: Deadline) -> OpenedFile:
         """Raises ``UnreadableSourceError``, and ``CancelledError`` as ``deadline`` does."""
-        ...
 
     def close(self) -> None:
         """Give back what is kept for the next file."""
-        ...

@@ -1,7 +1,6 @@
 """How many messages a block of whole lines holds: compiled, where there was a compiler to do it, else by msgspec.
 
-Either takes a block or leaves it, and counts alike; the compiled one takes more of them, two to three times as fast,
-and other threads run meanwhile.
+Both count alike; the compiled one takes more blocks, two to three times as fast, and other threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ except ImportError:
 
 
 class Counted(NamedTuple):
-    """``messages`` are RECORD and ACTIVATE_VERSION, ``records`` RECORD only; ``extracted`` spans the records' times,
-    None where none was wanted or none has one."""
+    """``messages`` are RECORD and ACTIVATE_VERSION; ``extracted`` spans the records' times, None: of none."""
 
     messages: int
     records: int

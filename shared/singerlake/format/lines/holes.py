@@ -27,8 +27,7 @@ def around_holes(lines: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def numbered(messages: bytes, offset: int) -> tuple[bytes, list[int], int]:
-    """Messages, one a line, without the holes among them; the offset of each, and the one behind the last line, where
-    the first line has ``offset``."""
+    """Messages, one a line, without holes; the offset of each from ``offset`` on, and the one behind the last line."""
     parts: list[bytes] = []
     offsets: list[int] = []
     for part, holes in around_holes(messages):

@@ -16,8 +16,7 @@ from singerlake.format.newlines import look
 from singerlake.interpreter.process import with_room
 
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a line that it does not take; Python-made taps write some that ``json`` does take: NaN, lone
-surrogates."""
+"""What msgspec raises for a line. Python-made taps write some that ``json`` takes: NaN, lone surrogates."""
 
 
 class Envelope(msgspec.Struct, gc=False):
@@ -54,9 +53,8 @@ def envelope(line: bytes) -> Envelope | None:
 
 
 def loads(line: bytes, *, parse_int: Callable[[str], Any] = int) -> Any:
-    """A line as the standard library's parser takes it, which takes what a writer keeps: NaN, lone surrogates, values
-    that are nested deeply. Raises ``ValueError``, also for what is not UTF-8 or begins with a byte order mark, and
-    ``RecursionError``."""
+    """A line as the standard library takes it, with all that a writer keeps: NaN, lone surrogates, deep nesting. Raises
+    ``ValueError``, also for what is not UTF-8 or begins with a byte order mark, and ``RecursionError``."""
     text = line.decode()
     return with_room(lambda: json.loads(text, parse_int=parse_int))
 
@@ -70,8 +68,7 @@ def _integer(text: str) -> int | float:
 
 
 def table_version(line: bytes) -> int | None:
-    """The ``version`` of a RECORD or ACTIVATE_VERSION message, as tables take it: an integer of 64 bits, also one that
-    is written as ``7.0``. None where it has none."""
+    """The ``version`` of a message as tables take it: an integer of 64 bits, ``7.0`` too; None: it has none."""
     try:
         version = _VERSION.decode(line).version
     except (*REFUSALS, ValueError):
@@ -123,11 +120,10 @@ def _records_decoder(stream: str, times: bool) -> msgspec.json.Decoder[Any] | No
 
 
 def one_a_line(values: int, block: bytes) -> bool:
-    """Whether the ``values`` objects that msgspec read from a block of whole lines stand one on each line. msgspec also
-    takes several on one line, one on several lines, and an empty line. False where white space stands around them.
+    """Whether the ``values`` objects that msgspec read from a block of whole lines stand one on each line, without
+    white space around them. msgspec also takes several on one line, one on several lines, and an empty line.
 
-    No JSON value holds a closing brace, a newline and an opening one in turn, so where every newline stands between
-    two such braces it also stands between two values.
+    No JSON value holds ``}``, a newline and ``{`` in turn: a newline between two such braces stands between two values.
     """
     if values != look(block)[0] or not (block.startswith(b"{") and block.endswith(b"}\n")):
         return False
@@ -150,7 +146,6 @@ def messages_in(lines: bytes) -> int:
 
 
 def is_record_line(line: bytes) -> bool:
-    """Whether a line is a RECORD message."""
     head = envelope(line)
     return head is not None and head.type == "RECORD"
 

@@ -25,9 +25,8 @@ except ImportError:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Records of lines in a row that have one stream and one version. ``records`` are ``count`` of them, a newline
-    behind each; ``end`` is where the first line begins that is not among them. ``version`` and ``time_extracted``, the
-    last that one of them has, are None where there is none."""
+    """``count`` records of lines in a row with one stream and version, a newline behind each; ``end`` is where the next
+    line begins. ``version`` and ``time_extracted``, the last of these, are None where there is none."""
 
     records: bytes | bytearray
     count: int
@@ -53,10 +52,8 @@ _value = json.JSONDecoder().raw_decode
 
 
 def cut(lines: bytes | memoryview, start: int = 0) -> Cut:
-    """The records of the RECORD lines from ``start`` on, as far as they have the first one's stream and version. A cut
-    of nothing where the line at ``start`` is not a RECORD with an object. ``lines`` are whole lines, each a JSON
-    object.
-    """
+    """The records of the RECORD lines from ``start`` on, as far as they have the first one's stream and version; none
+    where the line at ``start`` is not a RECORD with an object. ``lines`` are whole lines, each a JSON object."""
     if compiled is not None:
         records, count, end, stream, version, time = compiled.cut(lines, start)
         if count:

@@ -1,7 +1,6 @@
 """Blocks of lines taken apart by stream, compiled; without a C compiler there is none, and msgspec decodes each line.
 
-The compiled scanner is stricter than the decoder, never laxer: a line that it is not sure of it leaves. It works
-without the interpreter's lock, so that other threads compress meanwhile.
+It is stricter than the decoder: it leaves a line that it is not sure of. Other threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -16,12 +15,10 @@ except ImportError:
     compiled = None  # type: ignore[assignment]
 
 Run = tuple[str, bytes, int, int, list[str]]
-"""A stream; its lines; how many they are; the number of the first one, counted from where the scan began; and texts
-among which are the first and the last of their times."""
+"""Stream, lines, how many, the first one's number in the scan, and texts with their first and last time."""
 
 
 def available() -> bool:
-    """Whether there is a compiled scanner."""
     return compiled is not None
 
 
@@ -37,14 +34,12 @@ class Scanner:
 
     def scan(self, block: bytes | bytearray, start: int) -> tuple[int, int, list[Run]]:
         """What a block of whole lines holds from ``start`` on: where the first line that is left begins, how many lines
-        were taken, and what they are, a run for each stream, in the order of their first lines. Nothing of a
-        ``bytearray`` is kept."""
+        were taken, and a run for each stream, in the order of their first lines. Nothing of a ``bytearray`` is kept."""
         return self._scanner.scan(block, start)
 
 
 def _spellings(name: str) -> tuple[bytes, ...]:
-    """The text of a name as JSON writers spell it, without its quotes: with and without escapes for what is not
-    ASCII."""
+    """The text of a name as JSON writers spell it, without quotes: with and without escapes beyond ASCII."""
     found = [json.dumps(name).encode()]
     with suppress(UnicodeEncodeError):
         found.append(json.dumps(name, ensure_ascii=False).encode())

@@ -1,7 +1,6 @@
 """The span of time of a file's records: the earliest and the latest ``time_extracted``, which readers prune by.
 
-Whatever a reader can take for a point in time has to lie within; what lies within for nothing costs a file that is
-opened in vain.
+Whatever a reader can take for a time has to lie within; what lies within for nothing costs an opened file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The names of entries in the ``merge`` store: MPS3's coding of time and order, without its two clashes.
+"""The names of entries in the ``merge`` store: section 11.5 of ``shared/docs/format``.
 
-``manifest.json@<time>_<session>_<count>``, time in 42 bits of milliseconds since 1970 and count in 10 bits, both in
-base 32 and descending, so that a listing, which only goes upwards, begins with the newest. Where MPS3 takes three
-characters of a UUID for the session, here it is a whole identity; and a session ends before its count would (MPS3's
-1,025th write has a name that no reader takes for an entry).
+They are MPS3's coding of time and order without its two clashes: the session is a whole identity, of which MPS3 takes
+three characters, and ends before its count would (readers of MPS3 do not know its 1,025th write).
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ def from_descending(text: str, bits: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class EntryKey:
-    """Where an entry stands: ``time`` in milliseconds since 1970. Of entries of one time, those of one session are in
-    the order of ``count``, those of two in the order of their names backwards."""
+    """Where an entry stands: ``time`` in milliseconds since 1970. Of one time, those of a session are in the order of
+    ``count``, those of two in the order of their names backwards."""
 
     time: int
     session: str
@@ -90,9 +88,8 @@ def moment(time: int) -> datetime:
 
 
 def counts(time: int, modified: datetime, stale: int) -> bool:
-    """Whether an entry named for ``time`` was written by a clock that was right enough: less than ``stale``
-    milliseconds from storage's. Everybody must judge alike, and of one object some storages tell milliseconds in a
-    listing and only seconds to a HEAD, so the parts of a second are left out."""
+    """Whether an entry named for ``time`` was written by a clock less than ``stale`` milliseconds from storage's.
+    Everybody must judge alike, and a HEAD may tell only seconds, so the parts of a second are left out."""
     return abs(time - milliseconds(modified.replace(microsecond=0))) < stale
 
 

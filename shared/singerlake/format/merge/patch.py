@@ -1,11 +1,6 @@
-"""Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds.
-
-The patches are over this document: ``files``, ``attached`` and ``erased`` (id -> file), ``schemas`` (hash -> schema),
-``runs`` (id -> run), ``retired`` (id -> path), ``collected`` (id -> step) and ``since`` (id -> when it was retired),
-``expired`` (up to where), ``closed``. A merge patch cannot set anything to null, since null removes; and schemas are
-any JSON. So what a tap or a manifest says stands in a patch as a JSON text. An object has no order; where a change has
-one, the entry says it beside the patch.
-"""
+"""Transactions as JSON merge patches (RFC 7386) keyed by file id: what an entry of the ``merge`` store holds, by
+section 11.5 of ``shared/docs/format``. As null removes, what a tap or a manifest says, which may be null, stands in a
+patch as a JSON text. Where a change has an order, the entry says it beside the patch."""
 
 from __future__ import annotations
 
@@ -15,27 +10,13 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode, encode
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.files.data_file import NewFile
 from singerlake.format.state.model import Manifest, Run, StreamSchema
-from singerlake.format.state.transactions import (
-    AddFiles,
-    AttachFiles,
-    Change,
-    Close,
-    CollectFiles,
-    EraseFiles,
-    ExpireFiles,
-    Rebase,
-    RecordRun,
-    ReplaceFiles,
-    RetireFiles,
-    Transaction,
-)
 
 
 class MergeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A transaction as it waits for its place. ``order`` has the file ids of the change. ``after`` is the id of the
-    transaction whose state a new whole state takes the place of, and of no other."""
+    """A transaction as it waits for its place: an entry of section 11.5 of ``shared/docs/format``."""
 
     id: str
     at: str
@@ -44,128 +25,83 @@ class MergeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str | None = None
 
 
-def merge(target: Any, patch: Any) -> Any:
-    """``target`` with ``patch`` applied, as RFC 7386, section 2, has it."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = merge(merged.get(name), value)
-    return merged
-
-
-def compose(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any] | None:
-    """The one patch that does what ``first`` and then ``second`` do, to any target; None where there is none.
-
-    Merging ``second`` into ``first`` would not do: it takes away the removals. And no patch says "this object and
-    nothing else", which is what an object that follows a removal or another kind of value comes to.
-    """
-    both = dict(first)
-    for name, value in second.items():
-        if name not in first or not isinstance(value, dict):
-            both[name] = value
-            continue
-        before = first[name]
-        together = compose(before, value) if isinstance(before, dict) else None
-        if together is None:
-            return None
-        both[name] = together
-    return both
-
-
-def to_entry(transaction: Transaction, *, after: str | None = None) -> MergeEntry:
+def to_entry(transaction: tx.Transaction, *, after: str | None = None) -> MergeEntry:
     """``transaction`` as an entry. The file ids of a change must differ from each other."""
     patch, order = _patch(transaction.change)
     return MergeEntry(id=transaction.id, at=transaction.at, patch=patch, order=order, after=after)
 
 
-def to_transaction(entry: MergeEntry) -> Transaction:
+def to_transaction(entry: MergeEntry) -> tx.Transaction:
     """The transaction that an entry holds. Raises ``msgspec.ValidationError`` where it holds none."""
-    return Transaction(id=entry.id, at=entry.at, change=_change(entry.patch, entry.order))
+    return tx.Transaction(id=entry.id, at=entry.at, change=_change(entry.patch, entry.order))
 
 
-def file_ids(change: Change) -> tuple[str, ...]:
-    """The ids that a change names, in its order."""
-    if isinstance(change, AddFiles):
-        return tuple(file.id for file in change.files)
-    if isinstance(change, ReplaceFiles):
-        return (*change.old, *(file.id for file in change.new))
-    if isinstance(change, RetireFiles):
-        return tuple(id for id, _ in change.files)
-    if isinstance(change, CollectFiles):
-        return (*change.shown, *change.deleted, *change.forgotten)
-    return ()
-
-
-def _patch(change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
-    order = file_ids(change)
-    if isinstance(change, AddFiles):
+def _patch(change: tx.Change) -> tuple[dict[str, Any], tuple[str, ...]]:
+    order = tx.file_ids(change)
+    if isinstance(change, tx.AddFiles):
         schemas = {version: _schema_out(schema) for version, schema in change.schemas.items()}
         runs = {"runs": {change.run.id: _fields(change.run)}} if change.run is not None else {}
         # Under a name of its own: a writer that does not know attached files must not pass over them.
-        name = "attached" if isinstance(change, AttachFiles) else "files"
+        name = "attached" if isinstance(change, tx.AttachFiles) else "files"
         return {name: {file.id: _file_out(file) for file in change.files}, "schemas": schemas, **runs}, order
-    if isinstance(change, ReplaceFiles):
+    if isinstance(change, tx.ReplaceFiles):
         gone: dict[str, Any] = dict.fromkeys(change.old)
         # Under a name of its own: a writer that does not know holes must not take the one for the other.
-        name = "erased" if isinstance(change, EraseFiles) else "files"
+        name = "erased" if isinstance(change, tx.EraseFiles) else "files"
         return {name: gone | {file.id: _file_out(file) for file in change.new}}, order
-    if isinstance(change, ExpireFiles):
+    if isinstance(change, tx.ExpireFiles):
         return {"expired": {"before": change.before, "lineage": change.lineage}}, order
-    if isinstance(change, RetireFiles):
+    if isinstance(change, tx.RetireFiles):
         return {"retired": dict(change.files)}, order
-    if isinstance(change, CollectFiles):
+    if isinstance(change, tx.CollectFiles):
         since = {"since": change.since} if change.since else {}
         return {"collected": {id: step for step in _STEPS for id in getattr(change, step)}, **since}, order
-    if isinstance(change, RecordRun):
+    if isinstance(change, tx.RecordRun):
         return {"runs": {change.run.id: _fields(change.run)}}, order
-    if isinstance(change, Close):
+    if isinstance(change, tx.Close):
         return {"closed": change.successor}, order
-    if isinstance(change, Rebase):
+    if isinstance(change, tx.Rebase):
         return {"manifest": encode(change.manifest).decode()}, order
     raise TypeError(f"a merge log has no entry for {type(change).__name__}")
 
 
-def _change(patch: dict[str, Any], order: tuple[str, ...]) -> Change:
+def _change(patch: dict[str, Any], order: tuple[str, ...]) -> tx.Change:
     if "manifest" in patch:
-        return Rebase(manifest=decode(_text(patch["manifest"]), Manifest))
+        return tx.Rebase(manifest=decode(_text(patch["manifest"]), Manifest))
     if "closed" in patch:
-        return msgspec.convert({"kind": "close", "successor": patch["closed"]}, Close)
+        return msgspec.convert({"kind": "close", "successor": patch["closed"]}, tx.Close)
     if "retired" in patch:
         paths = _object(patch, "retired")
-        return msgspec.convert({"kind": "retire_files", "files": _ordered(paths, order)}, RetireFiles)
+        return msgspec.convert({"kind": "retire_files", "files": _ordered(paths, order)}, tx.RetireFiles)
     if "collected" in patch:
         steps = _ordered(_object(patch, "collected"), order)
         if any(step not in _STEPS for _, step in steps):
             raise msgspec.ValidationError("a step of collection that is not known")
         named = {name: tuple(id for id, step in steps if step == name) for name in _STEPS}
         since = {"since": patch["since"]} if "since" in patch else {}
-        return msgspec.convert({**named, **since, "kind": "collect_files"}, CollectFiles)
+        return msgspec.convert({**named, **since, "kind": "collect_files"}, tx.CollectFiles)
     if "expired" in patch:
-        return msgspec.convert({**_object(patch, "expired"), "kind": "expire_files"}, ExpireFiles)
+        return msgspec.convert({**_object(patch, "expired"), "kind": "expire_files"}, tx.ExpireFiles)
     if "erased" in patch:
         files = _ordered(_object(patch, "erased"), order)
-        return EraseFiles(old=_gone(files), new=_new(files))
+        return tx.EraseFiles(old=_gone(files), new=_new(files))
     if "attached" in patch:
         files = _ordered(_object(patch, "attached"), order)
-        return _adding(AttachFiles, patch, files, _new(files))
+        return _adding(tx.AttachFiles, patch, files, _new(files))
     if "files" in patch:
         files = _ordered(_object(patch, "files"), order)
         new = _new(files)
         if "schemas" not in patch:
-            return ReplaceFiles(old=_gone(files), new=new)
-        return _adding(AddFiles, patch, files, new)
+            return tx.ReplaceFiles(old=_gone(files), new=new)
+        return _adding(tx.AddFiles, patch, files, new)
     if "runs" in patch:
-        return RecordRun(run=_run_in(patch))
+        return tx.RecordRun(run=_run_in(patch))
     raise msgspec.ValidationError("a patch of an unknown kind")
 
 
 def _adding(
-    kind: type[AddFiles], patch: dict[str, Any], files: list[tuple[str, Any]], new: tuple[NewFile, ...]
-) -> AddFiles:
+    kind: type[tx.AddFiles], patch: dict[str, Any], files: list[tuple[str, Any]], new: tuple[NewFile, ...]
+) -> tx.AddFiles:
     if len(new) != len(files):
         raise msgspec.ValidationError("removes files and brings schemas")
     schemas = {version: _schema_in(schema) for version, schema in _object(patch, "schemas").items()}

@@ -12,7 +12,7 @@ import msgspec
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode, decode_stored, encode
 from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import schema_in_force
 
@@ -20,8 +20,7 @@ _HINT = "delete it, or run 'singerlake rebuild'"
 
 
 def entry(manifest: Manifest) -> dict[str, Any] | None:
-    """The catalog entry of a stream, from its newest SCHEMA message; None for a stream that has no version. Raises
-    ``CorruptObjectError`` where its version has no schema."""
+    """A stream's catalog entry, by its newest SCHEMA message; None: none. Raises ``CorruptObjectError``."""
     schema = schema_in_force(manifest)
     return None if schema is None else stream_entry(manifest.stream, schema.schema, schema.key_properties)
 
@@ -61,8 +60,7 @@ def unknown_entry(stream: str) -> dict[str, Any]:
 
 
 def says_the_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two entries of a stream hold one schema and the same keys. The rest follows from these, as the version
-    that wrote it saw fit."""
+    """Whether two entries of a stream hold one schema and the same keys, from which the rest follows."""
     return all(one.get(name) == other.get(name) for name in ("schema", "key_properties"))
 
 
@@ -82,8 +80,7 @@ class _StoredEntry(msgspec.Struct):
 
 
 def stored_entries(body: bytes, *, key: str) -> dict[str, bytes]:
-    """The entry of each stream as it is stored under ``key``. Of a catalogue of many streams most is looked past.
-    Raises ``CorruptObjectError``."""
+    """The entry of each stream as it is stored under ``key``. Raises ``CorruptObjectError``."""
     try:
         items = msgspec.json.decode(body.decode("utf-8"), type=_StoredCatalogue).streams
         return {msgspec.json.decode(item, type=_StoredEntry).tap_stream_id: bytes(item) for item in items}
@@ -103,23 +100,18 @@ def is_entry(stored: bytes | None, entry: dict[str, Any]) -> bool:
 
 
 def stored_with(stored: Mapping[str, bytes], fresh: Iterable[dict[str, Any]]) -> bytes:
-    """A catalogue as stored: the entries ``stored``, those of ``fresh`` in the place of the ones that their streams
-    have; streams in the order of their names."""
+    """A catalogue as stored: ``fresh`` entries, ``stored`` ones for other streams, in the order of stream names."""
     entries = {**stored, **{item["tap_stream_id"]: encode(item) for item in fresh}}
     return b'{"streams":[' + b",".join(entries[name] for name in sorted(entries)) + b"]}"
 
 
 def to_json(catalogue: dict[str, Any]) -> bytes:
-    """The catalogue as stored."""
     return encode(catalogue)
 
 
 def from_json(body: bytes, *, key: str) -> dict[str, Any]:
     """Parse what is stored under ``key``. Raises ``CorruptObjectError``."""
-    try:
-        content = decode(body, dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(f"not a catalogue: {error}", hint=_HINT, key=key) from error
+    content: dict[str, Any] = decode_stored(body, dict, "not a catalogue", hint=_HINT, key=key)
     streams = content.get("streams")
     if not isinstance(streams, list) or not all(
         isinstance(item, dict) and isinstance(item.get("tap_stream_id"), str) for item in streams

@@ -1,5 +1,4 @@
-"""How long the messages of a stream are kept, as ``singerlake.json`` says it for a tap: section 12.3 of
-``shared/docs/format``."""
+"""How long the messages of a stream are kept: section 12.3 of ``shared/docs/format``."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ ALL_OTHERS = ""
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What of a stream is kept: messages that are younger than ``older_than`` (``400d``), and the youngest
-    ``keep_versions`` versions. What either rule means expires."""
+    """What is kept: messages younger than ``older_than`` (``400d``), and the youngest ``keep_versions`` versions."""
 
     older_than: str | None = None
     keep_versions: int | None = None
@@ -36,8 +34,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class WrongRetention:
-    """What stands where a retention should, and is of another type: nothing expires by it. ``why`` shows nothing of
-    it."""
+    """What stands for a retention and is of another type: nothing expires by it. ``why`` shows nothing of it."""
 
     why: str
 
@@ -46,16 +43,14 @@ Rule = Retention | WrongRetention
 
 
 def rules_in(stored: Any) -> dict[str, Rule]:
-    """What the ``retention`` of a tap says, by stream; people write it by hand, so it may be any JSON value. One that
-    is not an object counts as what is said of all streams."""
+    """A tap's ``retention`` by stream, written by hand, so any JSON; what is not an object is said of all streams."""
     if not isinstance(stored, dict):
         return {ALL_OTHERS: WrongRetention("it is not an object")}
     return {stream: _rule(each) for stream, each in stored.items()}
 
 
 def with_rule(stored: Any, stream: str, retention: Retention | None) -> dict[str, Any]:
-    """``stored`` with another ``retention`` of a stream, or with None without any. Fields of it that are not known here
-    stay, as do the other streams."""
+    """``stored`` with another ``retention`` of a stream, None: without any. Other streams and unknown fields stay."""
     rules = dict(stored) if isinstance(stored, dict) else {ALL_OTHERS: stored}
     before = rules.pop(stream, None)
     if retention is not None:
@@ -74,8 +69,7 @@ def _rule(stored: Any) -> Rule:
 
 
 def age_of(text: str, what: str = "age") -> timedelta:
-    """``90s``, ``30m``, ``12h``, ``400d``: a time as people write it, which an error calls ``what``. Raises
-    ``SettingError``."""
+    """``90s``, ``30m``, ``12h``, ``400d`` as a time, which an error calls ``what``. Raises ``SettingError``."""
     found = _AGE.match(text)
     if found is None:
         raise SettingError(f"{text!r} is not a valid {what}", hint="write 90s, 30m, 12h or 400d")

@@ -6,17 +6,15 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import CorruptObjectError
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, indented
+from singerlake.format.exact_json import decode, decode_stored, indented
 from singerlake.format.metadata.retention import Rule, rules_in
-from singerlake.format.state.manifest import check_format
+from singerlake.format.state.manifest import RESTORE, check_format
 
 
 class TapNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Annotations of one tap, set by people and kept through every rebuild. ``retention`` is as it was written, which
-    ``rules`` reads: by stream, ``""`` standing for all others."""
+    """Annotations of one tap, set by people (section 6 of ``shared/docs/format``); ``rules`` reads ``retention``."""
 
     owner: str = ""
     description: str = ""
@@ -51,7 +49,6 @@ def with_tap(root: RootMetadata, tap_id: str) -> RootMetadata:
 
 
 def with_lake_id(root: RootMetadata, lake_id: str) -> RootMetadata:
-    """``root`` with another identity."""
     return msgspec.structs.replace(root, lake_id=lake_id)
 
 
@@ -76,12 +73,7 @@ def _notes(before: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
 def from_json(body: bytes, *, key: str) -> RootMetadata:
     """Parse what is stored under ``key``. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     check_format(body, key=key)
-    try:
-        return decode(body, RootMetadata)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(
-            f"not root metadata: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
-        ) from error
+    return decode_stored(body, RootMetadata, "not root metadata", hint=RESTORE, key=key)
 
 
 prepare_decoders(TapNotes, RootMetadata)

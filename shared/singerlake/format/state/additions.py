@@ -1,18 +1,18 @@
-"""How a stream gets new files: offsets, versions, and the counts of the run that brought them. Pure;
-``singerlake.format.state.fold`` applies it."""
+"""How a stream gets new files: offsets, versions, and counts of their run. Pure; ``state.fold`` applies it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
 from singerlake.format.state.files.data_file import DataFile, NewFile
-from singerlake.format.state.model import Manifest, Run, SchemaVersion, StreamSchema
+from singerlake.format.state.model import Manifest, Prepared, Run, SchemaVersion, StreamSchema
+from singerlake.format.state.transactions import AddFiles, CommitFiles, PrepareFiles
 
 RUNS_KEPT = 50
 """Runs a manifest remembers; older ones fall out at the front."""
@@ -28,20 +28,8 @@ class Conflict:
     undecided: str | None = None
 
 
-class Addition(Protocol):
-    """New files in the order of their messages, with the schemas of their versions (hash -> schema)."""
-
-    @property
-    def files(self) -> tuple[NewFile, ...]:
-        """The files."""
-
-    @property
-    def schemas(self) -> Mapping[str, StreamSchema]:
-        """The schemas."""
-
-    @property
-    def run(self) -> Run | None:
-        """The run that brought them."""
+Addition = AddFiles | PrepareFiles | CommitFiles | Prepared
+"""New files in the order of their messages, with the schemas of their versions, and the run that brought them."""
 
 
 def add(manifest: Manifest, change: Addition, at: str) -> dict[str, Any] | Conflict:
@@ -87,8 +75,7 @@ def add(manifest: Manifest, change: Addition, at: str) -> dict[str, Any] | Confl
 
 
 def add_together(manifest: Manifest, parts: Sequence[Addition], at: str) -> dict[str, Any] | Conflict:
-    """The fields after each of ``parts`` in turn. A part that is in the state already is passed over with its run, of
-    which newer things may have been said since."""
+    """The fields after ``parts`` in turn. A part that is in the state already is passed over with its run."""
     if not parts:
         return Conflict("a transaction of several has none")
     state, changed = manifest, dict[str, Any]()

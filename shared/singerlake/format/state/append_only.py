@@ -1,8 +1,7 @@
 """A sequence that grows at its end in constant time, while every earlier version of it stays as it was.
 
-A manifest of a million files must not be copied for each file that is added. Versions that grew from one another share
-one list and one index by id, and each sees its own length of them; growing from a version that was grown from before
-copies (as a persistent vector would, without its cost at every read).
+Versions that grew from one another share one list and one index by id, and each sees its own length of them; growing
+from a version that was grown from before copies.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ class Identified(Protocol):
 
 
 T = TypeVar("T", bound=Identified)
+T_co = TypeVar("T_co", bound=Identified, covariant=True)
 
 _growing = threading.Lock()
 
@@ -73,11 +73,9 @@ class AppendOnlyList(Sequence[T], Generic[T]):
 
     @property
     def by_id(self) -> Mapping[str, T]:
-        """The items by id, as a view."""
-        return _ById(self)
+        return ById(self)
 
     def find(self, id: str) -> T | None:
-        """The item with this id; None where there is none."""
         item = self._shared.by_id().get(id)
         return item if self._shared.added.get(id, -1) < self._length else None
 
@@ -118,10 +116,23 @@ class AppendOnlyList(Sequence[T], Generic[T]):
         return AppendOnlyList, (tuple(self),)
 
 
-class _ById(Mapping[str, T]):
+class Findable(Protocol[T_co]):
+    """Things in an order, found by their ids."""
+
+    def find(self, id: str) -> T_co | None:
+        """The one with this id; None where there is none."""
+
+    def __iter__(self) -> Iterator[T_co]: ...
+
+    def __len__(self) -> int: ...
+
+
+class ById(Mapping[str, T]):
+    """A view of things by id."""
+
     __slots__ = ("_list",)
 
-    def __init__(self, items: AppendOnlyList[T]) -> None:
+    def __init__(self, items: Findable[T]) -> None:
         self._list = items
 
     def __getitem__(self, id: str) -> T:

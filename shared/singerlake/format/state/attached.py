@@ -16,13 +16,8 @@ _Copy = Annotated[int, msgspec.Meta(ge=1, le=layout.MOST_COPIES)]
 
 
 class Attached(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One file of one record: a row of section 4.1 of ``shared/docs/format``.
-
-    ``message`` is the number of the record among the messages of its data file, from 0. ``source`` is where the file
-    came from, None where the record held its bytes. ``sha256``, ``bytes`` and ``media_type`` are None for a file that
-    could not be read. ``copy`` tells objects with the same bytes apart. Raises ``ValueError`` where some of the three
-    are None and some are not; decoding refuses what is not a checksum, since it becomes part of a key.
-    """
+    """One file of one record: a row of section 4.1 of ``shared/docs/format``. Raises ``ValueError`` where some of
+    ``sha256``, ``bytes`` and ``media_type`` are None and some are not; decoding refuses what is not a checksum."""
 
     message: _Count
     property: str

@@ -1,5 +1,4 @@
-"""The objects of attached files in a stream's state: listed as long as a listed data file has a row of them, retired
-from then on. Pure; ``singerlake.format.state.fold`` applies it."""
+"""The objects of attached files in a state: listed with a data file that has a row of them, else retired. Pure."""
 
 from __future__ import annotations
 

@@ -21,13 +21,9 @@ class Bookmark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resume(manifest: Manifest, bookmark: Bookmark, origins: Iterable[tuple[str, int, str]] = ()) -> int:
-    """The offset at which a reader continues.
-
-    Same lineage, and the bookmark's file either gone or where the bookmark says: the offset itself. Otherwise the
-    bookmark's file is looked for among the listed files, then among ``origins``: ``(original id, offset of its first
-    message, listed file)`` for each file that a vacuumed one replaced. An offset beyond the end stands: it is the
-    reader's to wait. Raises ``LostBookmarkError``.
-    """
+    """The offset at which a reader continues, by section 7.3 of ``shared/docs/format``. ``origins`` are ``(original id,
+    offset of its first message, listed file)`` for each file that a vacuumed one replaced. Raises
+    ``LostBookmarkError``."""
     listed = manifest.by_id.get(bookmark.file) if bookmark.file is not None else None
     same = bookmark.lineage is not None and bookmark.lineage == manifest.lineage
     if same and (listed is None or listed.offset + bookmark.line == bookmark.offset):

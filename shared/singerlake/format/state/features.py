@@ -1,7 +1,5 @@
-"""The features of a stream's state: what a reader has to know beyond the base of the format, by name.
-
-They follow from the state alone. Section 5.5 of the format pages says what each one is. Pure.
-"""
+"""The features of a stream's state, by name: what a reader has to know beyond the base of the format (its section 5.5).
+They follow from the state alone. Pure."""
 
 from __future__ import annotations
 

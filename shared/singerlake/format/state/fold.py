@@ -12,14 +12,7 @@ from singerlake.format import FORMAT
 from singerlake.format.schema_hash import hash_among
 from singerlake.format.state import attached_objects
 from singerlake.format.state import transactions as tx
-from singerlake.format.state.additions import (
-    Conflict,
-    add,
-    add_together,
-    listed,
-    schema_version,
-    with_run,
-)
+from singerlake.format.state.additions import Conflict, add, add_together, listed, schema_version, with_run
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
@@ -64,8 +57,7 @@ def in_lake(manifest: Manifest, lake_id: str | None) -> Manifest:
 
 
 def with_schema(manifest: Manifest, schema: StreamSchema, at: str) -> Manifest:
-    """A state that knows ``schema`` though no message of it came: its first version. One that has a version already
-    stays as it is."""
+    """A state that knows ``schema``, its first version, without a message of it; one with a version stays as it is."""
     if manifest.versions:
         return manifest
     version = hash_among(schema.schema, {})
@@ -85,7 +77,8 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
     if manifest.closed is not None:
         return Conflict(f"the stream was closed and continues in {manifest.closed}", successor=manifest.closed)
     change = transaction.change
-    if _names_twice(change):
+    ids = tx.file_ids(change)
+    if len(set(ids)) != len(ids):
         return Conflict("one file is named twice")
     if manifest.prepared is not msgspec.UNSET and not isinstance(change, tx.Settle):
         return Conflict(f"commit {manifest.prepared.commit} is not decided", undecided=manifest.prepared.commit)
@@ -117,21 +110,6 @@ def apply(manifest: Manifest, transaction: Transaction) -> Manifest | Conflict:
         return fields
     position = Position(manifest.transaction.number + 1, transaction.id)
     return msgspec.structs.replace(manifest, transaction=position, **fields)
-
-
-def _names_twice(change: tx.Change) -> bool:
-    ids: list[str] = []
-    if isinstance(change, tx.AddFiles | tx.PrepareFiles | tx.CommitFiles):
-        ids = [file.id for file in change.files]
-    elif isinstance(change, tx.AddTogether):
-        ids = [file.id for part in change.parts for file in part.files]
-    elif isinstance(change, tx.ReplaceFiles):
-        ids = [*change.old, *(file.id for file in change.new)]
-    elif isinstance(change, tx.RetireFiles):
-        ids = [id for id, _ in change.files]
-    elif isinstance(change, tx.CollectFiles):
-        ids = [*change.shown, *change.deleted, *change.forgotten]
-    return len(set(ids)) != len(ids)
 
 
 def _replace(manifest: Manifest, change: tx.ReplaceFiles, at: str) -> dict[str, Any] | Conflict:

@@ -9,16 +9,14 @@ import msgspec
 from singerlake.errors import CorruptObjectError, ForeignManifestError, UnsupportedFormatError
 from singerlake.format import FORMAT
 from singerlake.format.decoders import prepare_decoders
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode, decode_stored, encode
 from singerlake.format.state import features
 from singerlake.format.state.features import features_of
 from singerlake.format.state.files.file_list import FileList
-from singerlake.format.state.large_manifest import in_pieces
 from singerlake.format.state.model import Manifest
 from singerlake.interpreter.process import collector_paused
 
-LARGE = 64 << 20
-"""Bytes of a manifest from which on memory matters more than a third more time: some 150,000 files."""
+RESTORE = "restore it, or delete it and run 'singerlake rebuild'"
 BEGINNING = rb'\{"format":1,(?:"features":(\["[a-z]+"(?:,"[a-z]+")*\]),)?'
 """How a state begins as this package writes it; the group has the names of its features, as JSON."""
 _BEGINNING = re.compile(BEGINNING + b'"tap":')
@@ -30,13 +28,11 @@ class _ManifestHead(msgspec.Struct):
 
 
 def to_json(manifest: Manifest) -> bytes:
-    """The manifest as stored: one JSON object."""
     return encode(stored(manifest))
 
 
 def stored(manifest: Manifest) -> Manifest:
-    """A state as it is stored: with its features, and where it has segments, these are named, and ``files`` are those
-    behind them."""
+    """A state as it is stored: with its features and the names of its segments, and the files behind these."""
     files = manifest.files
     segments = files.segments
     if len(segments) < len(files.parts):
@@ -51,19 +47,11 @@ def stored(manifest: Manifest) -> Manifest:
     )
 
 
-def from_json(body: bytes, *, key: str, known: Manifest | None = None) -> Manifest:
-    """Parse what is stored under ``key``. ``known``: a state of the stream that is at hand; files that are listed in
-    both are the same objects, so that the two take little more memory than one. Raises ``CorruptObjectError``, also
-    where the state has something of a feature that it does not name, and ``UnsupportedFormatError``."""
+def from_json(body: bytes, *, key: str) -> Manifest:
+    """Parse what is stored under ``key``. Raises ``CorruptObjectError`` and ``UnsupportedFormatError``."""
     named = named_features(body, key=key)
-    try:
-        with collector_paused():
-            large = in_pieces(body, known.files if known else FileList()) if len(body) > LARGE else None
-            manifest = large or decode(body, Manifest)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(
-            f"not a manifest: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
-        ) from error
+    with collector_paused():
+        manifest = decode_stored(body, Manifest, "not a manifest", hint=RESTORE, key=key)
     unnamed = sorted(set(features_of(manifest)) - set(named))
     if unnamed:
         raise CorruptObjectError(
@@ -82,18 +70,13 @@ def named_features(body: bytes, *, key: str) -> tuple[str, ...]:
     head = decode(b'{"format":1,"features":%b}' % begins[1], _ManifestHead) if begins else _head(body, key)
     named = head.features
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-        raise CorruptObjectError(
-            "'features' is not a list of names",
-            hint="restore it, or delete it and run 'singerlake rebuild'",
-            key=key,
-        )
+        raise CorruptObjectError("'features' is not a list of names", hint=RESTORE, key=key)
     features.check(head.format, named, key=key)
     return tuple(named)
 
 
 def check_format(body: bytes, *, key: str) -> None:
-    """Refuse what is not a JSON object, or was written in another format, before its fields are looked at. Raises
-    ``CorruptObjectError``, ``UnsupportedFormatError``."""
+    """Refuse another format, or no JSON. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     written = _head(body, key).format
     if written != FORMAT:
         raise UnsupportedFormatError(
@@ -102,12 +85,7 @@ def check_format(body: bytes, *, key: str) -> None:
 
 
 def _head(body: bytes, key: str) -> _ManifestHead:
-    try:
-        head = decode(body, _ManifestHead)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(
-            f"not a JSON object: {error}", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
-        ) from error
+    head = decode_stored(body, _ManifestHead, "not a JSON object", hint=RESTORE, key=key)
     if not isinstance(head.format, int) or isinstance(head.format, bool) or head.format < 1:
         raise CorruptObjectError("has no format number", hint="is this a Singerlake's object?", key=key)
     return head

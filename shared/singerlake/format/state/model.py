@@ -38,9 +38,8 @@ CAPTURE = "capture"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run against one stream. The counts of a capture are kept by the fold, from the files it really added.
-    ``table_version`` is the ``version`` of the last record that has one, ``activated`` that of the last
-    ACTIVATE_VERSION."""
+    """One run against one stream: section 5.2 of ``shared/docs/format``. The fold counts a capture from the files it
+    added."""
 
     id: str
     writer: str
@@ -62,9 +61,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
-    """A schema in use: where and when it first appeared in this lineage. ``newest`` is set where all messages of the
-    stream expired, the last one was of this version, and another has a greater label. It counts only while the stream
-    has no file."""
+    """A schema in use: one of the ``schemas`` of section 5 of ``shared/docs/format``, ``newest`` as of 5.4."""
 
     first_offset: int
     first_seen: str
@@ -72,10 +69,7 @@ class SchemaVersion(StreamSchema, frozen=True, kw_only=True):
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A data file that is no longer listed, or the object of attached files that no listed file has. ``by`` is the file
-    that replaced it; None where none did. ``shown`` is by when
-    ``manifest.json`` was seen to say so, ``deleted`` when it was agreed that the file goes, both on the storage's
-    clock."""
+    """One of the ``retired`` of section 5 of ``shared/docs/format``; times are on the storage's clock."""
 
     id: str
     path: str
@@ -101,13 +95,11 @@ class Position(msgspec.Struct, frozen=True):
     id: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
-    """The state of one stream. ``lake_id`` is the lake's that it was written in, None where that was not known.
-    ``lineage`` is None only in a state rebuilt in memory by a reader. ``files`` and ``retired`` may be given as any
-    sequence; they are kept as ``FileList`` and ``AppendOnlyList``. ``features`` and ``segments`` are set in what is
-    stored alone: ``files`` are those behind the segments then, and ``features`` are what ``features_of`` says of the
-    state. ``settled`` is the name of the last commit of an atomic run that brought messages. ``prepared`` is what the
-    last transaction prepared: the state is *undecided* while it is set, and is never stored then."""
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of one stream: section 5 of ``shared/docs/format``. ``lineage`` is None only in a state that a reader
+    rebuilt in memory. ``files`` and ``retired`` may be given as any sequence. ``features`` and ``segments`` are set in
+    what is stored alone, where ``files`` are those behind the segments. A state with ``prepared`` is *undecided*, and
+    never stored."""
 
     format: int
     features: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -155,12 +147,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def by_id(self) -> Mapping[str, DataFile]:
-        """Listed files by identity."""
         return self.files.by_id
 
     @property
     def retired_by_id(self) -> Mapping[str, Retired]:
-        """Retired files by identity."""
         return self.retired.by_id
 
     @property

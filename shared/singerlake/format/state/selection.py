@@ -15,8 +15,7 @@ from singerlake.format.state.model import Manifest, SchemaVersion
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The messages of ``file`` from its ``skip``-th on (0: all of them) and before its ``stop``-th (None: to its end).
-    One at least where there is a ``stop``."""
+    """The messages of ``file`` from its ``skip``-th on and before its ``stop``-th (None: to its end), one at least."""
 
     file: DataFile
     skip: int
@@ -72,8 +71,7 @@ def resolve_version(manifest: Manifest, text: str) -> str:
 
 
 def newest_version(manifest: Manifest) -> str | None:
-    """The version (hash) of the stream's newest SCHEMA message, whose schema stands for the stream as it is now (5.4 of
-    ``shared/docs/format``); None where there is none."""
+    """The version (hash) of the stream's newest SCHEMA message (5.4 of ``shared/docs/format``); None: none."""
     schemas, files = manifest.schemas, manifest.files
     versions = [each for each in manifest.versions if each in schemas]
     # Of these no message was kept yet, so they came behind all that were.
@@ -102,9 +100,8 @@ def _label(text: str) -> tuple[int, str]:
 
 
 def first_offset(manifest: Manifest, from_version: str | None) -> int:
-    """The offset at which a version first appears, or at which the stream begins (None). Everything from there on
-    follows, whatever its schema, so that nothing is lost when an older schema comes back; what expired does not. Raises
-    ``UnknownNameError``."""
+    """The offset at which a version first appears, or the stream begins (None). Everything from there on follows, so
+    that nothing is lost when an older schema comes back; what expired does not. Raises ``UnknownNameError``."""
     if from_version is None:
         return manifest.floor
     return max(manifest.floor, schema_of(manifest, resolve_version(manifest, from_version)).first_offset)
@@ -133,9 +130,8 @@ def select(
 def slices(
     manifest: Manifest, *, offset: int = 0, end: int | None = None, versions: Iterable[str] | None = None
 ) -> Iterator[Slice]:
-    """The listed messages at or after ``offset`` and in files that begin before ``end``, in offset order;
-    ``versions`` (labels, hashes or segments) keeps the named ones only. Raises ``UnknownNameError``, and
-    ``CorruptObjectError`` as ``check_offsets``, before the first is given."""
+    """The listed messages from ``offset`` on in files that begin before ``end``, in offset order; of ``versions``
+    (labels, hashes or segments) alone. Raises ``UnknownNameError``, and as ``check_offsets``, before the first."""
     wanted = None if versions is None else {resolve_version(manifest, text) for text in versions}
     stop = manifest.next_offset if end is None else min(end, manifest.next_offset)
     first = max(offset, manifest.floor)
@@ -146,9 +142,8 @@ def slices(
 
 
 def check_offsets(manifest: Manifest, listed: FileList, first: int, stop: int) -> None:
-    """Raise ``CorruptObjectError`` unless ``listed``, the files with messages of offsets [``first``, ``stop``), hold
-    each of these once. A reader goes by the manifest alone, and one that was changed by hand would have it read too
-    little or twice. That the files of a segment do so is seen when it is read."""
+    """Raise ``CorruptObjectError`` unless ``listed``, the files with offsets [``first``, ``stop``), hold each once: of
+    a manifest changed by hand a reader would read too little or twice. Segments are checked when they are read."""
     end = manifest.files.end
     if end is not None and end != manifest.next_offset:
         raise _contradiction(manifest, f"its files end at offset {end}, the next one is {manifest.next_offset}")

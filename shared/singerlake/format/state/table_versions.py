@@ -1,8 +1,5 @@
-"""Table versions that records brought and no ACTIVATE_VERSION followed: without it tables keep the rows before them.
-
-A tap that replicates a whole table gives its records a new ``version``, and says behind them that it is the one to
-keep. A mapper before the lake may drop that message.
-"""
+"""Table versions that records brought and no ACTIVATE_VERSION followed: without it tables keep the rows before them. A
+tap that replicates a whole table sends one; a mapper before the lake may drop it."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
 from singerlake.format.decoders import prepare_decoders
@@ -65,8 +67,7 @@ class EraseFiles(ReplaceFiles, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class ExpireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="expire_files"):
-    """The first files are listed no more, as far as they end at ``before`` or earlier. An offset means something within
-    its ``lineage`` alone."""
+    """The first files are listed no more, as far as they end by ``before``, an offset of this ``lineage`` alone."""
 
     before: int
     lineage: str
@@ -79,9 +80,8 @@ class RetireFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class CollectFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="collect_files"):
-    """Stage two of collection, in ids of retired files: those that ``manifest.json`` was seen to call retired, those
-    that are now deleted, and those deleted long enough to be forgotten. ``since``: of attached files among them, since
-    when they were retired in the state that was looked at. The transaction's time is the storage's."""
+    """Stage two of collection, in ids of retired files: seen as such in ``manifest.json``, deleted, or forgotten.
+    ``since``: of attached ones, since when they were retired in that state. The transaction's time is the storage's."""
 
     shown: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -89,8 +89,7 @@ class CollectFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     since: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
     def means(self, file: Retired) -> bool:
-        """Whether a retired file is still the one that was looked at: an attached one may have been listed and retired
-        again under its name."""
+        """Whether a retired file is still the one that was looked at: an attached one may have come back since."""
         return not self.since or self.since.get(file.id, file.since) == file.since
 
 
@@ -130,6 +129,21 @@ Change = (
 )
 
 
+def file_ids(change: Change) -> tuple[str, ...]:
+    """The ids of files that a change names, in its order."""
+    if isinstance(change, AddFiles | PrepareFiles | CommitFiles):
+        return tuple(file.id for file in change.files)
+    if isinstance(change, AddTogether):
+        return tuple(file.id for part in change.parts for file in part.files)
+    if isinstance(change, ReplaceFiles):
+        return (*change.old, *(file.id for file in change.new))
+    if isinstance(change, RetireFiles):
+        return tuple(id for id, _ in change.files)
+    if isinstance(change, CollectFiles):
+        return (*change.shown, *change.deleted, *change.forgotten)
+    return ()
+
+
 def addition(files: tuple[NewFile, ...], schemas: dict[str, StreamSchema], run: Run | None = None) -> AddFiles:
     """The change that adds ``files``, of the kind that the oldest readers know that may read them."""
     kind = AttachFiles if any(file.attached for file in files) else AddFiles
@@ -152,20 +166,4 @@ def as_written(transaction: Transaction) -> Transaction:
     return msgspec.structs.replace(transaction, change=Rebase(manifest=stored(change.manifest)))
 
 
-prepare_decoders(
-    AddFiles,
-    AttachFiles,
-    AddTogether,
-    PrepareFiles,
-    CommitFiles,
-    Settle,
-    ReplaceFiles,
-    EraseFiles,
-    ExpireFiles,
-    RetireFiles,
-    CollectFiles,
-    RecordRun,
-    Rebase,
-    Close,
-    Transaction,
-)
+prepare_decoders(*get_args(Change), Transaction)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from singerlake.errors import MissingFileError
-from singerlake.storage.cloud.driver import Ask, Fetched
+from singerlake.interpreter.threads import threads_ahead
+from singerlake.storage.cloud.driver import Ask, Driver
 from singerlake.storage.keys import ends_early
-from singerlake.storage.port import Entry, Part
+from singerlake.storage.port import Part
 
 SENT = 16 << 20
 """Bytes from which what was fetched is sent as a part: few requests, little memory."""
@@ -25,22 +24,11 @@ class NotCopiedError(Exception):
     """The server refused to copy a part that is there, so that all of them are to be fetched and sent."""
 
 
-class Objects(Protocol):
-    """What a driver tells of the objects that parts are taken from."""
-
-    @property
-    def url(self) -> str: ...
-
-    def head(self, key: str) -> Entry | None: ...
-
-    def get_range(self, key: str, start: int, length: int) -> Fetched | None: ...
-
-
 @dataclass(frozen=True)
 class Sources:
     """The objects that parts are taken from. What is asked about them is asked until it is answered."""
 
-    objects: Objects
+    objects: Driver
     ask: Ask
 
     def fetched(self, together: Sequence[bytes | Part], pool: ThreadPoolExecutor) -> bytes:
@@ -80,11 +68,10 @@ def compose(
     sent: int = SENT,
 ) -> None:
     """Make an object of ``pieces``: with ``put`` where they are one short part, else with ``in_parts``, which gets
-    threads to fetch with. Where it raises ``NotCopiedError``, it gets parts again of which none is to be copied.
-    ``least``, ``longest`` and ``sent`` are those of ``arranged``."""
+    threads to fetch with, and after ``NotCopiedError`` parts to send. The last three are those of ``arranged``."""
     for copy in (True, False):
         parts = list(arranged(pieces, least=least, longest=longest, sent=sent, copy=copy))
-        with threads(_FETCHES) as pool:
+        with threads_ahead(_FETCHES, "singerlake-parts") as pool:
             if len(parts) < 2 and not any(isinstance(part, Part) for part in parts):
                 put(b"".join(sources.fetched(part, pool) for part in parts if not isinstance(part, Part)))
                 return
@@ -96,22 +83,11 @@ def compose(
                     raise
 
 
-@contextmanager
-def threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that begin nothing more once something failed."""
-    pool = ThreadPoolExecutor(count, thread_name_prefix="singerlake-parts")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
 def arranged(
     pieces: Sequence[bytes | Part], *, least: int, longest: int, sent: int = SENT, copy: bool = True
 ) -> Iterator[Part | Together]:
-    """The parts of an upload that gives ``pieces``: a ``Part`` is copied by the storage, what is ``Together`` is sent.
-    All but the last have ``least`` bytes, and a copied one at most ``longest``; no more is sent than that takes, where
-    ``copy`` is allowed."""
+    """The parts of an upload of ``pieces``: a ``Part`` is copied, where ``copy`` allows it, what is ``Together`` is
+    sent. All but the last have ``least`` bytes, a copied one at most ``longest``; no more is sent than that takes."""
     together: Together = []
     size = 0
     for piece in pieces:

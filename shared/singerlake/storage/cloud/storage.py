@@ -1,15 +1,13 @@
 """The storage port over the single requests of a cloud's driver: waiting, lost replies, conditions, checks of sizes,
-listings in the byte order of keys.
-
-A cloud may order the names of one folder otherwise than the port does, as Azure does with a hierarchical namespace,
-or know keys by other names. What is short enough to be held is sorted whole; what is longer is listed folder by
-folder. Python's order of texts, by code point, is that of their UTF-8.
-"""
+listings in the byte order of keys. A cloud may have another order, as Azure with a hierarchical namespace: what is
+short enough to be held is sorted whole, what is longer is listed folder by folder. Python's order of texts is that of
+their UTF-8."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -20,7 +18,7 @@ from singerlake.storage.cloud.driver import Driver, Fetched, Page
 from singerlake.storage.keys import check_conditions, check_key, check_prefix
 from singerlake.storage.lost_replies import Write, send_until_answered, send_until_known
 from singerlake.storage.patience import Patience
-from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Stored, Written
+from singerlake.storage.port import Beginning, Capabilities, Entry, Folder, Part, Refused, Storage, Stored, Written
 from singerlake.storage.probe import Proved
 from singerlake.storage.streams import joined, window
 
@@ -40,12 +38,10 @@ RANGE_BYTES = 8 << 20
 """Bytes of one request: few requests, little memory."""
 
 
-class CloudStorage:
+class CloudStorage(Storage):
     """A ``Storage`` in a bucket of a cloud, safe to share between threads; nothing is sent before the first call.
-
-    ``patience`` is that with a server that does not answer or is busy. ``probe_max_wait`` is how many seconds a probe
-    asks again whose answers prove nothing, and ``probe_setting`` the setting that says how many.
-    """
+    ``patience`` is that with the server. ``probe_max_wait`` is how many seconds, by the setting ``probe_setting``, a
+    probe asks again whose answers prove nothing."""
 
     def __init__(
         self,
@@ -67,10 +63,6 @@ class CloudStorage:
     @property
     def url(self) -> str:
         return self._driver.url
-
-    @property
-    def near(self) -> bool:
-        return False
 
     def capabilities(self) -> Capabilities:
         return self._proved.of(
@@ -160,9 +152,6 @@ class CloudStorage:
         found = self._range(key, 0, max(length, 1))
         return Beginning(found.body[: max(length, 0)], found.size)
 
-    def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
-        return [None] * len(keys)
-
     def open(self, key: str, start: int = 0, end: int | None = None) -> BinaryIO:
         check_key(key)
         stream = self._driver.stream(key, start, self._asker(key))
@@ -187,9 +176,6 @@ class CloudStorage:
             folders += (name[len(prefix) :] for name in page.folders)
         entries.sort(key=lambda entry: entry.key)
         return Folder(entries=tuple(entries), folders=tuple(sorted(folders)))
-
-    def unfinished(self, prefix: str) -> Iterator[tuple[str, BinaryIO]]:
-        return iter(())
 
     def delete(self, key: str, *, if_match: str | None = None) -> bool:
         check_key(key)
@@ -235,14 +221,12 @@ class CloudStorage:
     def _pages(self, prefix: str, folders: bool, start_after: str) -> Iterator[Page]:
         token = None
         while True:
-            page = self._ask(prefix, self._page_request(prefix, folders, start_after, token))
+            asked = partial(self._driver.page, prefix, folders=folders, start_after=start_after, token=token)
+            page = self._ask(prefix, asked)
             yield page
             token = page.token
             if token is None:
                 return
-
-    def _page_request(self, prefix: str, folders: bool, start_after: str, token: str | None) -> Callable[[], Page]:
-        return lambda: self._driver.page(prefix, folders=folders, start_after=start_after, token=token)
 
     def _arrived(self, key: str, size: int) -> Entry | None:
         """The entry of an object of ``size`` bytes that was sent, and may be there though that failed."""
@@ -323,9 +307,8 @@ def _by_folders(pages: Pages, prefix: str, start_after: str, held: int) -> Itera
 
 
 def open_ranges(read_range: Callable[[int, int], bytes], start: int, end: int | None) -> BinaryIO:
-    """The bytes [start, end) of an object, None: to its end, by one range after the other: nothing has to be resumed
-    where a connection breaks. ``read_range`` takes where to begin and how many bytes, and gives fewer only at the end
-    of the object. Raises what it raises."""
+    """The bytes [start, end) of an object, None: to its end, range after range, so that nothing has to be resumed.
+    ``read_range`` takes a start and a length, and gives fewer only at the end; its errors are raised."""
     at, over = start, False
 
     def following() -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import threading
 import zlib
 from collections.abc import Iterable, Iterator
@@ -53,9 +52,8 @@ def exclusive(path: str) -> Iterator[None]:
 
 
 class Temporary:
-    """A file at ``path``, under a random name that no object has, until it gets an object's. As a context it is removed
-    at the end, unless it got one. It is new and empty, and ``descriptor`` writes to it until ``close``; or ``made`` is
-    False, and it is yet to be made by other means. Raises ``OSError``."""
+    """A file at ``path``, under a random name, until it gets an object's; as a context it is removed at the end, else.
+    ``descriptor`` writes to it until ``close``; not ``made``, it is made by other means. Raises ``OSError``."""
 
     def __init__(self, path: str, *, made: bool = True) -> None:
         self.path = path
@@ -74,7 +72,6 @@ class Temporary:
                 os.unlink(self.path)
 
     def write_durably(self, body: bytes) -> None:
-        """Fill it and flush it to disk."""
         rest = memoryview(body)
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]
@@ -87,13 +84,9 @@ class Temporary:
             os.close(descriptor)
 
     def stamp(self, taken: int = -1) -> os.stat_result:
-        """Set a modification time that makes the ETag new, and return the file's status.
-
-        An inode number is used again at once after a delete, sizes repeat, and kernels step file times by
-        milliseconds, so the three may all be equal for different writes. The time therefore gets digits of its own
-        below the millisecond, from its name, which is random. It is pushed past that of the file it replaces,
-        ``taken``, for any resolution of the file system.
-        """
+        """Set a modification time that makes the ETag new, and return the file's status. Inode numbers and sizes
+        repeat, and kernels step file times by milliseconds. So the time gets digits of its own below the millisecond,
+        from the random name, and is pushed past ``taken``, that of the file it replaces, for any resolution."""
         file = self.descriptor if self.descriptor >= 0 else self.path
         status = os.stat(file)
         wanted = status.st_mtime_ns // 1_000_000 * 1_000_000 + zlib.crc32(os.fsencode(self.path)) % 1_000_000
@@ -118,21 +111,10 @@ def fill_durably(path: str, data: Iterable[bytes]) -> None:
         _flush(file.fileno())
 
 
-def copy_durably(source: Path, target: str) -> None:
-    """Copy a file's bytes and flush them to disk."""
-    with source.open("rb") as reader, open(target, "wb") as writer:
-        shutil.copyfileobj(reader, writer, 1 << 20)
-        writer.flush()
-        _flush(writer.fileno())
-
-
 def adopt(source: Path, target: str, model: os.stat_result) -> bool:
     """Move a file to ``target`` without copying, flushed, with the owner's group and the mode of ``model``, a file that
-    was made in the same folder.
-
-    False, with the bytes as they were, where that cannot be done: another file system, or a group that this process may
-    not give.
-    """
+    was made in the same folder. False, with the bytes as they were, where that cannot be done: another file system, or
+    a group that this process may not give."""
     status = os.stat(source)
     if status.st_dev != model.st_dev or status.st_uid != model.st_uid:
         return False
@@ -173,8 +155,7 @@ def sync_folder(folder: str) -> None:
 
 
 def make_folder(folder: str) -> bool:
-    """Make a folder, with those above it. Whether it is sure that this call made it, so that nothing is in it. Raises
-    ``OSError``."""
+    """Make a folder, with those above it. Whether this call surely made it, so that it is empty. Raises ``OSError``."""
     try:
         os.mkdir(folder)
     except FileNotFoundError:

@@ -1,5 +1,4 @@
-"""Where objects lie below one folder of a POSIX file system, and how they are opened: no symbolic link below it is
-followed, and what is not a regular file is not an object."""
+"""Where objects lie below one folder of a POSIX file system, and how they are opened: no link is followed."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from singerlake.storage.keys import check_key, is_key
 
 
 class Places:
-    """Of the keys of a lake whose root is ``root``. Methods raise ``CorruptObjectError`` for what is not a key, and
-    ``AccessDeniedError`` where a link lies on the way."""
+    """Of a lake's keys. Raises ``CorruptObjectError`` for what is not a key, and ``AccessDeniedError`` for links."""
 
     def __init__(self, root: Path) -> None:
         self.top = str(root).rstrip("/")
@@ -38,8 +36,7 @@ class Places:
         return path
 
     def place(self, key: str) -> str:
-        """As ``path``, for reading, which is done a million times. Whether the object itself is a link is for its
-        reader to see, as ``opened`` and ``status`` do."""
+        """As ``path``, for reading, a million times. Its reader sees whether the object itself is a link."""
         path, is_there = self._found(key)
         if not is_there:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -67,8 +64,7 @@ class Places:
         return f"{place}/{name}", identity is not None
 
     def _folder(self, key: str, folder: str) -> tuple[str, tuple[int, int] | None]:
-        """Where the folder of an object is kept, and its identity where it is there. One that is the one it was when no
-        link led to it needs one look, however deep it lies."""
+        """Where an object's folder is kept, and its identity if it is there; one look if that is as before."""
         with suppress(KeyError, OSError):
             place, identity = self._plain[folder]
             if identity == _identity(place or "/"):
@@ -109,7 +105,6 @@ class Places:
         )
 
     def bodies(self, keys: Sequence[str], most: int) -> Sequence[bytes | None]:
-        """As ``Storage.bodies``."""
         bodies: list[bytes | None] = []
         for folder, names in _by_folder(keys):
             bodies += self._bodies_in(folder, names, most)
@@ -178,8 +173,7 @@ def _read(descriptor: int, start: int, length: int) -> bytes:
 
 
 def _regular(path: str) -> tuple[int, os.stat_result]:
-    """A descriptor to read a regular file, and its status: of what is none, a pipe for one, an open would wait for
-    somebody to write."""
+    """A descriptor of a regular file, and its status. To open another kind, as a pipe, might wait for a writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,18 +27,10 @@ from singerlake.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from singerlake.storage.keys import (
-    FLOCK_NAME,
-    TEMPORARY_PREFIX,
-    check_conditions,
-    check_prefix,
-    ends_early,
-    is_hidden,
-)
+from singerlake.storage.keys import FLOCK_NAME, TEMPORARY_PREFIX, check_conditions, check_prefix, ends_early, is_hidden
 from singerlake.storage.local.files import (
     Temporary,
     adopt,
-    copy_durably,
     exclusive,
     files_not_whole,
     fill_durably,
@@ -55,17 +48,12 @@ _COPIED = 1 << 18
 
 
 class LocalStorage:
-    """A ``Storage`` in a folder, safe between threads and between processes of one machine, and between machines
-    where the file system carries ``flock`` across them.
+    """A ``Storage`` in a folder, safe between threads and between processes of one machine, and between machines where
+    the file system carries ``flock`` across them. A root that does not exist is made by the first write.
 
-    A folder that is emptied stays. A writer flushes the name of a folder once, so that no crash unmakes what it writes
-    there later; were the folder removed and made again by others meanwhile, it would not know.
-
-    A root that does not exist reads as empty and is made by the first write. The ETag is made of inode, modification
-    time and size; see ``Temporary.stamp`` for why it changes at every write.
-
-    ``fleeting`` keys are those of objects on which nothing rests after a crash of the machine, as locks. Their folders
-    are not flushed for them: such an object is whole, but a crash may undo that it was written or deleted.
+    A folder that is emptied stays: a writer flushes the name of a folder once, so that no crash unmakes what it writes
+    there later, and would not know if others removed it. ``fleeting`` keys are those of objects on which nothing rests
+    after a crash of the machine, as locks. Their folders are not flushed for them: a crash may undo a write.
     """
 
     def __init__(
@@ -148,7 +136,8 @@ class LocalStorage:
         """``model`` is the status of a file that was made in the folder, so that none has to be made to see it."""
         with self._temporary(target, made=model is None) as temporary:
             if not adopt(path, temporary.path, model or os.fstat(temporary.descriptor)):
-                copy_durably(path, temporary.path)
+                with path.open("rb") as reader:
+                    fill_durably(temporary.path, iter(partial(reader.read, _COPIED), b""))
             temporary.close()
             status = temporary.stamp()
             if status.st_size != size:
@@ -210,11 +199,8 @@ class LocalStorage:
         folder, slash, _ = prefix.rpartition("/")
         after = os.fsencode(start_after)
         for key in self._walk(folder + slash, os.fsencode(prefix), after):
-            try:
-                yield entry_of(key, os.stat(f"{self._places.top}/{key}"))
-            except OSError:
-                if (entry := self._listed(key)) is not None:
-                    yield entry
+            if (entry := self._listed(key)) is not None:
+                yield entry
 
     def list_folder(self, prefix: str) -> Folder:
         check_prefix(prefix)
@@ -366,9 +352,8 @@ class LocalStorage:
     def _replace(
         self, temporary: Temporary, status: os.stat_result, path: str, present: os.stat_result | None
     ) -> os.stat_result:
-        """Give a finished and stamped temporary file its name, under the flock, and return its status. From the rename
-        on, readers may have seen it; the caller flushes the folder when others may have the flock, since they can wait
-        for the disk at the same time."""
+        """Give a finished and stamped temporary file its name, under the flock, and return its status. Readers may see
+        it from now on. The caller flushes the folder outside of the flock: several can wait for the disk at once."""
         if present is not None and status.st_mtime_ns <= present.st_mtime_ns:
             status = temporary.stamp(present.st_mtime_ns)
         temporary.rename(path)
@@ -396,8 +381,7 @@ class LocalStorage:
 
 
 def translate(error: OSError, key: str, root: str) -> SingerlakeError:
-    """The error that says what a person can do about one of the operating system's, of the object at ``key`` of the
-    lake in the folder ``root``."""
+    """What a person can do about an error of the operating system, of ``key`` of the lake in the folder ``root``."""
     kind: type[SingerlakeError] = StorageUnavailableError
     message, hint = "the file system failed", "check the disk, then run again"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

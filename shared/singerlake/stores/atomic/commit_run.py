@@ -1,7 +1,6 @@
 """The commit of an atomic run: all of its streams at once, or none. Section 11.6 of ``shared/docs/format``.
 
-In the store ``log`` every stream is prepared, then comes one decision, then every stream is settled. A database takes
-all streams in one transaction, then the lake shows it.
+In the store ``log`` every stream is prepared, one decision made, every stream settled. A database is one transaction.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import cast
 
 import msgspec
@@ -50,8 +50,7 @@ class RunShare:
 
 @dataclass(frozen=True, slots=True)
 class AtomicRun:
-    """A run whose files are uploaded, and which is to be committed. ``pool`` works on several streams at a time where
-    storage is far; None: one after the other."""
+    """A run whose files are uploaded. ``pool`` works on several streams at a time; None: one after the other."""
 
     shares: Sequence[RunShare]
     decisions: Decisions
@@ -153,12 +152,9 @@ def not_shown(share: RunShare, error: SingerlakeError) -> UnknownOutcomeError:
 
 
 def commit_run(run: AtomicRun) -> dict[str, Manifest]:
-    """The state of each stream with the run in it. When this returns, readers see it in all of them.
-
-    Raises ``SettingError`` where the stores cannot do that, ``CommitRefusedError``, ``StreamClosedError``,
-    ``TooManyConflictsError``, ``MissingFileError`` and what storage raises: nothing is visible then, but after
-    ``UnknownOutcomeError`` it may be.
-    """
+    """The state of each stream with the run in it, which readers see in all of them by then. Raises ``SettingError``
+    where the stores cannot do that, ``CommitRefusedError``, ``StreamClosedError``, ``TooManyConflictsError``,
+    ``MissingFileError`` and what storage raises. Something may be visible only after ``UnknownOutcomeError``."""
     require_one_way(run.shares)
     if not run.shares:
         return {}
@@ -173,7 +169,6 @@ class LogCommit:
         self._run = run
 
     def commit(self) -> dict[str, Manifest]:
-        """As ``commit_run``."""
         for attempt in range(_LOG_ATTEMPTS):
             decision = self._attempt(waiting=attempt > 0)
             if decision.committed:
@@ -190,8 +185,7 @@ class LogCommit:
         )
 
     def _attempt(self, *, waiting: bool) -> Decision:
-        """What was decided of one try, under a name of its own. ``waiting``: for the runs that are in its way, stream
-        by stream, since somebody was."""
+        """The decision about one try, under a name of its own. ``waiting``: for runs in its way, stream by stream."""
         name = self._run.new_name()
         try:
             streams = self._prepare(name, waiting=waiting)
@@ -278,7 +272,6 @@ class DatabaseCommit:
         self._run = run
 
     def commit(self) -> dict[str, Manifest]:
-        """As ``commit_run``."""
         for share in self._run.shares:
             share.writer.open()
             share.writer.confirm(share.files)
@@ -303,10 +296,6 @@ class DatabaseCommit:
     def _attempt(self) -> CommittedTogether | Outdated | RefusedShare:
         """One try, under a name of its own."""
         name, at = self._run.new_name(), timestamp(self._run.clock.now())
-
-        def decide(streams: Mapping[str, Brought]) -> Decision:
-            return self._run.committed(name, streams)
-
         shares = [
             Share(
                 share.writer.stream,
@@ -320,7 +309,7 @@ class DatabaseCommit:
             )
             for share in self._run.shares
         ]
-        return _together(self._run.shares[0]).commit_together(name, shares, decide)
+        return _together(self._run.shares[0]).commit_together(name, shares, partial(self._run.committed, name))
 
     def _shown(self, committed: CommittedTogether) -> dict[str, Manifest]:
         """The states with the run in them, once those who have the lake alone see it in all of its streams."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from singerlake.clock import Backoff, Clock
 from singerlake.errors import CorruptObjectError, SingerlakeError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision, aborted, decision_from_json, decision_to_json
+from singerlake.interpreter.threads import side_by_side
 from singerlake.storage.port import Storage
 
 PATIENCE = 60.0
@@ -23,8 +23,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The names of the commits that are decided, in their order. Those in ``shown`` need no look at their streams: each
-    shows them, or none ever will."""
+    """The names of decided commits, in their order. Those in ``shown`` need no look at their streams."""
 
     names: tuple[str, ...]
     shown: frozenset[str]
@@ -37,11 +36,6 @@ class Decisions:
         self._storage = storage
         self.tap = tap
         self._prefix = layout.commits_prefix(tap)
-
-    @property
-    def near(self) -> bool:
-        """Whether they are on near storage."""
-        return self._storage.near
 
     def listed(self) -> Listed:
         """All commits that are decided, by one listing."""
@@ -62,14 +56,8 @@ class Decisions:
         return decision_from_json(stored.body, key=key) if stored else None
 
     def all_of(self, names: Iterable[str]) -> list[Decision]:
-        """What was decided of these commits, in their order; those that are not decided are left out. Raises as
-        ``get``."""
-        wanted = list(names)
-        if len(wanted) < 2 or self.near:
-            found = [self.get(name) for name in wanted]
-        else:
-            with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="commits") as executor:
-                found = list(executor.map(self.get, wanted))
+        """The decisions about these commits, in their order, without those that are not decided. Raises as ``get``."""
+        found = side_by_side(self.get, list(names), threads=1 if self._storage.near else AT_ONCE, name="commits")
         return [decision for decision in found if decision is not None]
 
     def decide(self, decision: Decision) -> Decision:
@@ -111,14 +99,12 @@ class Decisions:
         return self._storage.head(layout.shown_commit_key(self.tap, name)) is not None
 
     def say_shown(self, name: str) -> None:
-        """Note that no stream has to be looked at any more for a commit. Only to save readers a look: where it cannot
-        be noted, that is not an error."""
+        """Note that no stream has to be looked at any more for a commit; it saves readers a look, so it may fail."""
         with suppress(SingerlakeError):
             self._storage.put(layout.shown_commit_key(self.tap, name), b"")
 
     def await_or_abort(self, name: str, *, writer: str, clock: Clock, patience: float = PATIENCE) -> Decision:
-        """Wait for the decision about a run that is in the way; where none comes, decide against it. ``writer`` is who
-        decides then. Raises as ``decide``."""
+        """Wait for the decision about a run; where none comes, ``writer`` decides against it. Raises as ``decide``."""
         began, backoff = clock.monotonic(), Backoff(clock, first=_FIRST_LOOK, longest=_LONGEST_LOOK)
         while (decision := self.get(name)) is None and clock.monotonic() - began < patience:
             backoff.wait()
@@ -127,10 +113,9 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The commit of one atomic run. ``name`` is what ``as_of`` and ``from_commit`` take, ``at`` when it was decided
-    (RFC 3339 in UTC), ``run`` the id of the run where it is known, ``writer`` who decided. ``streams`` says of each
-    stream by name what the run brought to it. Not ``committed``: the run was decided against, and nothing of it is in
-    the lake."""
+    """The commit of one atomic run. ``name`` is what ``as_of`` and ``from_commit`` take, ``at`` its time (RFC 3339,
+    UTC), ``run`` the run's id if known, ``writer`` who decided, ``streams`` what came to each stream by name. Not
+    ``committed``: nothing of the run is in the lake."""
 
     name: str
     at: str
@@ -141,16 +126,14 @@ class Commit:
 
     @property
     def messages(self) -> int:
-        """How many messages the run brought to all streams."""
         return sum(brought.messages for brought in self.streams.values())
 
 
 def commits_of(decisions: Decisions, *, aborted: bool = False) -> list[Commit]:
-    """The commits that took place, oldest first; with ``aborted`` also those that were decided against. Raises what
-    storage raises, ``CorruptObjectError`` and ``UnsupportedFormatError``."""
+    """The commits that took place, oldest first, and with ``aborted`` the others. Raises as ``all_of``, and storage."""
     every = decisions.all_of(decisions.listed().names)
-    return [_commit(decision) for decision in every if decision.committed or aborted]
-
-
-def _commit(decision: Decision) -> Commit:
-    return Commit(decision.id, decision.at, decision.run, decision.writer, decision.streams, decision.committed)
+    return [
+        Commit(each.id, each.at, each.run, each.writer, each.streams, each.committed)
+        for each in every
+        if each.committed or aborted
+    ]

@@ -4,7 +4,7 @@ it to those who have the lake alone, the decision first. Section 11.6 of ``share
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -18,56 +18,47 @@ from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.port import Loaded, ManifestStore, Outdated
 
 
+@dataclass
 class Completion:
-    """Does for the runs in a tap's streams what their writers may have left undone. ``kept`` gives the decision that
-    the database holds, ``store`` the store of another stream in the same database, with this object as its own. Not for
-    two threads at once."""
+    """Completes the runs in a tap's streams. ``kept`` gives the decision that the database holds, ``store`` the store
+    of another stream in the same database, with this object as its own. Not for two threads at once."""
 
-    def __init__(
-        self,
-        decisions: Decisions,
-        kept: Callable[[str], Decision | None],
-        store: Callable[[str, Completion], ManifestStore],
-    ) -> None:
-        self._decisions = decisions
-        self._kept = kept
-        self._store = store
-        self._seen: set[str] = set()
+    decisions: Decisions
+    kept: Callable[[str], Decision | None]
+    store: Callable[[str, Completion], ManifestStore]
+    _seen: set[str] = field(default_factory=set)
 
     def complete(self, state: Manifest) -> None:
         """Before anything comes after ``state``, or publishes it: have the lake say that its last commit is decided,
-        and show that commit in all of its streams, as far as that can be done. Costs a request for each name that was
-        not seen before.
-
-        A commit that neither the lake nor the database knows was decided elsewhere and then lost; nothing is done about
-        it. Raises what storage and the database raise, ``CorruptObjectError`` and ``UnsupportedFormatError``.
-        """
+        and show that commit in all of its streams, as far as that can be done. Each new name costs a request. Nothing
+        is done about a commit that neither the lake nor the database knows. Raises what both raise,
+        ``CorruptObjectError`` and ``UnsupportedFormatError``."""
         name = state.settled
         if name is msgspec.UNSET or name in self._seen:
             return
-        decision = None if self._decisions.is_shown(name) else self._decided(name)
+        decision = None if self.decisions.is_shown(name) else self._decided(name)
         # Noted before the other streams are published: their stores come here, too.
         self._seen.add(name)
         if decision is None:
             return
         published = [self._published(stream) for stream in decision.streams]
         if all(published):
-            self._decisions.say_shown(name)
+            self.decisions.say_shown(name)
 
     def done(self, name: str) -> None:
         """Note that somebody else completes a commit."""
         self._seen.add(name)
 
     def _decided(self, name: str) -> Decision | None:
-        there = self._decisions.get(name)
+        there = self.decisions.get(name)
         if there is not None:
             return there
-        kept = self._kept(name)
-        return None if kept is None else self._decisions.decide(kept)
+        kept = self.kept(name)
+        return None if kept is None else self.decisions.decide(kept)
 
     def _published(self, stream: str) -> bool:
         """Whether readers have the newest state of a stream. Where they cannot get it now, the next writer tries."""
-        store = self._store(stream, self)
+        store = self.store(stream, self)
         try:
             loaded = store.load()
             if loaded is not None:
@@ -111,11 +102,8 @@ class TogetherStore(ManifestStore, Protocol):
     def commit_together(
         self, name: str, shares: Sequence[Share], decide: Callable[[Mapping[str, Brought]], Decision]
     ) -> CommittedTogether | Outdated | RefusedShare:
-        """Commit all shares and the decision about the commit ``name``, or nothing. Their stores are of this kind and
-        database. ``decide`` gives the decision once it is known what the run brings to each stream. What a run before
-        left undone is completed first.
+        """Commit all shares, stores of this kind and database, and the decision about the commit ``name``, or nothing.
+        ``decide`` gives the decision from what the run brings to each stream. A run before is completed first.
 
-        Raises ``UnknownOutcomeError`` where it cannot be told whether it took effect, ``TooManyConflictsError`` and
-        what ``commit`` raises.
+        Raises ``UnknownOutcomeError``, ``TooManyConflictsError`` and what ``commit`` raises.
         """
-        ...

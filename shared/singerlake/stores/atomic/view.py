@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +11,7 @@ import msgspec
 from singerlake.errors import LineageChangedError, RetryableError, UnknownNameError
 from singerlake.format.decision import Decision
 from singerlake.format.state.model import Manifest
+from singerlake.interpreter.threads import side_by_side
 from singerlake.storage.port import Storage
 from singerlake.stores.atomic.decisions import AT_ONCE, Decisions, Listed
 
@@ -39,8 +39,7 @@ def take_view(
     as_of: str | None = None,
     means: Means = only_what_is_loaded,
 ) -> dict[str, StreamView]:
-    """One view of the streams of a tap whose states ``loads`` give, side by side where storage is far. Raises as
-    ``view``, with ``as_of`` as ``view_as_of``."""
+    """One view of the streams whose states ``loads`` give. Raises as ``view``, with ``as_of`` as ``view_as_of``."""
     decisions, load = Decisions(storage, tap), partial(load_each, loads, near=storage.near)
     return view(decisions, load) if as_of is None else view_as_of(decisions, as_of, load, means)
 
@@ -48,9 +47,8 @@ def take_view(
 def view(
     decisions: Decisions, load: Callable[[], Mapping[str, Manifest]], before: Listed | None = None
 ) -> dict[str, StreamView]:
-    """The streams that ``load`` gives, without what was decided while they were loaded. ``before``: what was decided
-    before that, if it is known. Raises what storage and ``load`` raise, ``CorruptObjectError`` and
-    ``UnsupportedFormatError``."""
+    """The streams that ``load`` gives, without what was decided meanwhile. ``before``: what was decided before, if
+    known. Raises what storage and ``load`` raise, ``CorruptObjectError`` and ``UnsupportedFormatError``."""
     before = decisions.listed() if before is None else before
     states = load()
     ends = _ends(decisions, before, states, decisions.listed())
@@ -63,10 +61,9 @@ def view_as_of(
     load: Callable[[], Mapping[str, Manifest]],
     means: Means = only_what_is_loaded,
 ) -> dict[str, StreamView]:
-    """The streams as they were after the atomic run whose commit has this name. ``means`` is asked of streams that
-    ``load`` does not give. Raises as ``view``, ``UnknownNameError`` where there is no such commit,
-    ``LineageChangedError`` where a stream was rebuilt or dropped since then, and ``RetryableError`` where a stream does
-    not show the run yet."""
+    """The streams as they were after the atomic run of this commit. ``means`` is asked of streams that ``load`` does
+    not give. Raises as ``view``, ``UnknownNameError`` where there is no such commit, ``LineageChangedError`` where a
+    stream was rebuilt or dropped since, and ``RetryableError`` where one does not show the run yet."""
     before = decisions.listed()
     # A stream that is not there is told before a commit that is not there.
     states = load()
@@ -96,8 +93,7 @@ def offsets_behind(
 
 def require_no_dropped(decisions: Decisions, commit: str, known: Container[str], means: Means) -> None:
     """Raise ``LineageChangedError`` where a commit up to ``commit`` brought messages to a stream that ``means`` says
-    yes to, and that is not among those ``known``: it was dropped since. A commit that is not there is for others to
-    refuse."""
+    yes to and that is not ``known``: it was dropped. A commit that is not there is for others to refuse."""
     names = decisions.listed().names
     if commit in names:
         _require_every(known, taken_place(decisions, names), commit, means)
@@ -113,10 +109,8 @@ def _require_every(known: Container[str], every: Iterable[Decision], commit: str
 def end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: str, *, last: int | None = None) -> int:
     """The offset before which a stream ends as of a commit, and at which what came after it begins. Pure. ``every`` are
     the commits that took place, in their order; ``last`` is where a view ends that is of no commit, None: where
-    ``state`` does. A stream that no commit names ends there.
-
-    Raises ``LineageChangedError`` where the stream was rebuilt or dropped since the last of them up to ``commit``.
-    """
+    ``state`` does, as does a stream of no commit. Raises ``LineageChangedError`` where the stream was rebuilt or
+    dropped since."""
     last = state.next_offset if last is None else last
     end, foreign, again = None, None, None
     for decision in every:
@@ -135,8 +129,7 @@ def end_as_of(stream: str, state: Manifest, every: Iterable[Decision], commit: s
 
 
 def _changed(stream: str, state: Manifest | None, last: str, again: str | None) -> LineageChangedError:
-    """``last`` is the commit up to which the stream had other messages, ``again`` the first one that the stream has as
-    it is now, where there is one."""
+    """``last`` is the commit up to which the stream had other messages, ``again`` the first that it has now, if any."""
     if state is None or (state.lineage is not None and not state.versions):
         what = "was dropped"
     elif state.lineage is None:
@@ -207,10 +200,9 @@ def taken_place(decisions: Decisions, names: Iterable[str]) -> list[Decision]:
 
 def load_each(loads: Mapping[str, Callable[[], Manifest]], *, near: bool) -> dict[str, Manifest]:
     """The states that ``loads`` give: one after the other where storage is ``near``, else several at a time."""
-    if near or len(loads) < 2:
-        return {stream: load() for stream, load in loads.items()}
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="streams") as executor:
-        return dict(zip(loads, executor.map(lambda load: load(), loads.values()), strict=True))
+    threads = 1 if near else AT_ONCE
+    states = side_by_side(lambda load: load(), list(loads.values()), threads=threads, name="streams")
+    return dict(zip(loads, states, strict=True))
 
 
 def _is_half(decision: Decision, states: Mapping[str, Manifest], ends: Mapping[str, int]) -> bool:

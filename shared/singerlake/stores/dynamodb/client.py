@@ -1,11 +1,9 @@
 """One DynamoDB table: consistent reads, writes under conditions, deletions, each sent until its outcome is known.
 
-botocore is imported when the first request is made, not before. Its own retries are off, since a silent retry hides
-whose write it was; a table that throttles, and an endpoint that does not answer, are waited for as storage is.
-
-What an answer means is told by its code: those of
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html and of the cancellation reasons
-at https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html.
+botocore is imported with the first request. Its own retries are off, since a silent retry hides whose write it was; a
+table that throttles, and an endpoint that does not answer, are waited for as storage is. Codes tell what an answer
+means: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html and
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html.
 """
 
 from __future__ import annotations
@@ -15,13 +13,13 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from singerlake.aws import errors as aws_errors
-from singerlake.aws.session import in_session, region_for
+from singerlake.aws.session import client_of, in_session, region_for
 from singerlake.aws.settings import KEYS, S3Settings
 from singerlake.clock import Clock
 from singerlake.errors import (
@@ -31,6 +29,7 @@ from singerlake.errors import (
     SingerlakeError,
     StorageUnavailableError,
 )
+from singerlake.interpreter.threads import side_by_side
 from singerlake.storage.checks import check_endpoint
 from singerlake.storage.failures import masked, without_answer
 from singerlake.storage.lost_replies import DriverErrors, Meaning, Write, send_until_answered, send_until_known
@@ -151,12 +150,9 @@ def key_of(table_id: str, number: int) -> Item:
 
 
 class DynamoTable:
-    """A table with the keys ``HASH`` and ``RANGE``, which many streams may share, and many threads. Nothing is sent
-    before the first call.
-
-    ``settings`` give credentials and region; what concerns S3 alone is not looked at. Every method may raise
-    ``AccessDeniedError``, ``SettingError`` (no such table, one with other keys) and ``StorageUnavailableError``.
-    """
+    """A table with the keys ``HASH`` and ``RANGE``, for many streams and threads, by credentials and region of
+    ``settings``. Nothing is sent before the first call. Every method may raise ``AccessDeniedError``, ``SettingError``
+    (no such table, or other keys) and ``StorageUnavailableError``."""
 
     def __init__(
         self, name: str, settings: S3Settings | None = None, *, endpoint_url: str | None = None, clock: Clock
@@ -180,83 +176,64 @@ class DynamoTable:
         return other
 
     def get(self, key: Item) -> Item | None:
-        """An item; None where there is none."""
         reply = self.ask(lambda client: client.get_item(TableName=self.name, Key=key, ConsistentRead=True))
         item: Item | None = reply.get("Item")
         return item
 
     def query(self, table_id: str, condition: str, value: int, *, only_keys: bool = False) -> Iterator[Item]:
         """The items under a hash key whose range key is ``condition`` (as ``>``) ``value``, by rising range key."""
-        arguments: dict[str, Any] = {
-            "TableName": self.name,
-            "ConsistentRead": True,
-            "KeyConditionExpression": f"#hash = :hash AND #range {condition} :range",
-            "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
-            "ExpressionAttributeValues": {":hash": {"S": table_id}, ":range": {"N": str(value)}},
-        }
+        arguments = self._query(table_id, f"{condition} :first", first=value)
         if only_keys:
             arguments["ProjectionExpression"] = "#hash, #range"
-        yield from self._pages(arguments)
+        return chain.from_iterable(self._pages("query", arguments))
 
     def query_between(self, table_id: str, first: int, last: int) -> Iterator[Item]:
         """The items under a hash key with range keys from ``first`` to ``last``, by rising range key."""
-        values = {":hash": {"S": table_id}, ":first": {"N": str(first)}, ":last": {"N": str(last)}}
-        return self._pages(
-            {
-                "TableName": self.name,
-                "ConsistentRead": True,
-                "KeyConditionExpression": "#hash = :hash AND #range BETWEEN :first AND :last",
-                "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
-                "ExpressionAttributeValues": values,
-            }
-        )
+        arguments = self._query(table_id, "BETWEEN :first AND :last", first=first, last=last)
+        return chain.from_iterable(self._pages("query", arguments))
 
     def last_up_to(self, table_id: str, number: int) -> Item | None:
         """The item under a hash key with the highest range key up to ``number``; None where there is none."""
-        arguments: dict[str, Any] = {
-            "TableName": self.name,
-            "ConsistentRead": True,
-            "KeyConditionExpression": "#hash = :hash AND #range <= :range",
-            "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
-            "ExpressionAttributeValues": {":hash": {"S": table_id}, ":range": {"N": str(number)}},
-            "ScanIndexForward": False,
-            "Limit": 1,
-        }
+        arguments = self._query(table_id, "<= :first", first=number)
+        arguments |= {"ScanIndexForward": False, "Limit": 1}
         items: list[Item] = self.ask(lambda client: client.query(**arguments))["Items"]
         return items[0] if items else None
 
-    def _pages(self, arguments: dict[str, Any]) -> Iterator[Item]:
-        while True:
-            page = self.ask(lambda client: client.query(**arguments))
-            yield from page["Items"]
-            if not page.get("LastEvaluatedKey"):
-                return
-            arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-
     def scan(self, part: str) -> list[Item]:
         """The hash keys that hold ``part``, of the first pages of the table alone: it may be large."""
-        arguments: dict[str, Any] = {
+        arguments = {
             "TableName": self.name,
             "ProjectionExpression": "#hash",
             "FilterExpression": "contains(#hash, :part)",
             "ExpressionAttributeNames": {"#hash": HASH},
             "ExpressionAttributeValues": {":part": {"S": part}},
         }
-        items: list[Item] = []
-        for _ in range(_PAGES_SCANNED):
-            page = self.ask(lambda client: client.scan(**arguments))
-            items += page["Items"]
+        return list(chain.from_iterable(islice(self._pages("scan", arguments), _PAGES_SCANNED)))
+
+    def _query(self, table_id: str, condition: str, **values: int) -> dict[str, Any]:
+        """What asks for the items under a hash key whose range key is ``condition``, which names ``values``."""
+        numbers = {f":{name}": {"N": str(value)} for name, value in values.items()}
+        return {
+            "TableName": self.name,
+            "ConsistentRead": True,
+            "KeyConditionExpression": f"#hash = :hash AND #range {condition}",
+            "ExpressionAttributeNames": {"#hash": HASH, "#range": RANGE},
+            "ExpressionAttributeValues": {":hash": {"S": table_id}, **numbers},
+        }
+
+    def _pages(self, method: str, arguments: dict[str, Any]) -> Iterator[list[Item]]:
+        while True:
+            page = self.ask(lambda client: getattr(client, method)(**arguments))
+            yield page["Items"]
             if not page.get("LastEvaluatedKey"):
-                break
+                return
             arguments["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-        return items
 
     def write(self, *actions: Action, look: Callable[[], bool | None]) -> bool:
-        """All of ``actions`` or none; False where a condition does not hold.
+        """All of ``actions`` or none; False where a condition does not hold. Raises ``UnknownOutcomeError``.
 
         ``look`` reads back after a lost reply: True where the effect is seen, False where it can no longer come, None
-        where it still may. The token is made of the request itself, so that sending it twice is harmless. Raises
-        ``UnknownOutcomeError``.
+        where it still may. The token is made of the request itself, so that sending it twice is harmless.
         """
         items = [{kind: {"TableName": self.name, **arguments}} for kind, arguments in actions]
         request = json.dumps(items, sort_keys=True).encode("ascii")
@@ -279,18 +256,7 @@ class DynamoTable:
             [{"PutRequest": {"Item": item}} for item in items[start : start + _BATCH]]
             for start in range(0, len(items), _BATCH)
         ]
-        if len(batches) < 2:
-            for batch in batches:
-                self._send_batch(batch)
-            return
-        with ThreadPoolExecutor(min(_AT_ONCE, len(batches)), thread_name_prefix="items") as executor:
-            sent = [executor.submit(self._send_batch, batch) for batch in batches]
-            try:
-                for each in sent:
-                    each.result()
-            finally:
-                for each in sent:
-                    each.cancel()
+        side_by_side(self._send_batch, batches, threads=_AT_ONCE, name="items")
 
     def ask(self, request: Callable[[Any], Result]) -> Result:
         """What ``request`` gets from the client; it may be repeated, also if it took effect."""
@@ -313,7 +279,7 @@ class DynamoTable:
                 raise UnprocessedError
             return True
 
-        self._settle(Write[bool](send, _no_look, refused=False, conditional=False))
+        self._settle(Write[bool](send, lambda: None, refused=False, conditional=False))
 
     def _settle(self, write: Write[Result]) -> Result:
         return send_until_known(
@@ -335,17 +301,8 @@ class DynamoTable:
             return self._connected[0]
 
     def _connect(self, session: Any) -> Any:
-        from botocore.config import Config
-
-        config = Config(
-            retries={"total_max_attempts": 1, "mode": "standard"},
-            connect_timeout=10,
-            read_timeout=20,
-            max_pool_connections=32,
-            tcp_keepalive=True,
-        )
         region = region_for(self._settings, session, self._endpoint_url)
-        client = session.create_client("dynamodb", region_name=region, endpoint_url=self._endpoint_url, config=config)
+        client = client_of(session, "dynamodb", region=region, endpoint_url=self._endpoint_url, read_timeout=20)
         client.meta.events.register("after-call.dynamodb", _believe)
         return client
 
@@ -377,10 +334,6 @@ def foreign(table: DynamoTable, item: Item, **more: object) -> CorruptObjectErro
         table_id=item[HASH]["S"],
         **more,
     )
-
-
-def _no_look() -> None:
-    return None
 
 
 class UnprocessedError(Exception):
@@ -415,8 +368,7 @@ DYNAMO_ERRORS = DriverErrors(meaning, partial(aws_errors.waits_for, judge=meanin
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
-    """This package's error for one of botocore's, with DynamoDB's own words but without secrets. What is not botocore's
-    is raised as it is."""
+    """This package's error for one of botocore's, without secrets. What is not botocore's is raised as it is."""
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 

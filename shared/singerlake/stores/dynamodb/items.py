@@ -1,13 +1,5 @@
-"""The entries of segments as items of the table (Sleeper's parallel model), so that a reader asks for those it needs.
-
-Under ``<table id>#files@<name of a segment>``, one item a file: ``number``, the file's offset, ``at``, its place in the
-segment, and ``body``, its entry; no body where that is large. Under ``<table id>#files``, one item a segment that has
-any of these: ``number``, made of the random part of the segment's name, ``segment``, the name, and, once every entry
-is there, ``files``, how many. It is written before the first of them and removed after the last, so that nothing is
-there that it does not lead to.
-
-A reader takes what fits the segment without a gap; for anything else there is the segment itself.
-"""
+"""The entries of segments as items of the table (Sleeper's parallel model), as section 11.3 of ``shared/docs/format``
+has them. A reader takes what fits the segment without a gap; for anything else there is the segment itself."""
 
 from __future__ import annotations
 
@@ -32,16 +24,14 @@ from singerlake.stores.segments.objects import SegmentCopy, SegmentObjects, at_h
 logger = logging.getLogger(__name__)
 
 SIZES = Sizes(whole=500, segment=1_000, tail=500)
-"""A state without segments has nothing to ask for, so there are some from 501 files on. A segment that is not full is
-written anew when 500 more files came, so an entry is written twice at most. Smaller ones would make the head long: of
-ten million files it names 10,000 segments, in 4 MB."""
+"""A state without segments has nothing to ask for, so there are some from 501 files on. One that is not full is written
+anew after 500 more files, so an entry is written twice at most. Of ten million files the head names 10,000, in 4 MB."""
 LARGEST_BODY = 200 << 10
 """Bytes of an entry above which its item has no body. DynamoDB takes 400 KB."""
 _AT_ONCE = 20_000
 """Entries of older segments that one call writes, five seconds of what a new table takes."""
 _FEW = 4
-"""Segments whose items are asked for, so that an answer comes soon. More are read from storage, which costs less: a
-database charges by the kilobyte."""
+"""Segments whose items are asked for. More are read from storage: a database charges by the kilobyte."""
 _PATIENCE = 2.0
 """Seconds that a reader waits for DynamoDB where it can read the segment instead."""
 _QUIET = 60.0
@@ -53,8 +43,7 @@ _Answer = TypeVar("_Answer")
 
 
 class SegmentItems:
-    """The ``SegmentCopies`` of one stream. ``in_use``: they are written, and asked; where not, they are only found and
-    removed. Threads may share it."""
+    """The ``SegmentCopies`` of one stream, for several threads. Not ``in_use``: they are only found and removed."""
 
     def __init__(self, table: DynamoTable, table_id: str, *, in_use: bool) -> None:
         self._table = table
@@ -74,17 +63,15 @@ class SegmentItems:
         return f"[{','.join(bodies)}]".encode() if all(bodies) else None  # type: ignore[arg-type]
 
     def touching(self, segment: Segment, start: int, stop: int) -> Sequence[DataFile] | None:
-        """The files of a segment that hold any offset from ``start`` up to ``stop``; None where the items do not give
-        each of them. Raises nothing."""
+        """The files of a segment with offsets from ``start`` up to ``stop``; None where an item is missing."""
         files = self._asked(lambda: list(self._range(segment, start, stop)), segment)
         if files is None or not _fits(files, segment, start, stop):
             return None
         return [file for _, file in files]
 
     def keep(self, segments: Sequence[Segment], files_of: Callable[[Segment], Sequence[DataFile]]) -> None:
-        """See to it that there are items of ``segments``. Older ones that have none get theirs over several calls.
-        Where the database is busy, less is done, which a warning says. Raises ``AccessDeniedError`` and
-        ``SettingError``."""
+        """See to it that there are items of ``segments``, over several calls for older ones. A busy database gets
+        fewer, which a warning says. Raises ``AccessDeniedError`` and ``SettingError``."""
         if not self.in_use or all(segment.name in self._whole for segment in segments):
             return
         try:

@@ -1,13 +1,8 @@
-"""The transaction log as items of a DynamoDB table, with snapshots and large transactions as objects in the lake.
+"""The transaction log as items of a DynamoDB table: section 11.3 of ``shared/docs/format``.
 
-Under the stream's table id, one item a transaction: ``number``, and ``body`` or, where that would be large, the name of
-an ``object`` in ``_log/`` with its ``sha256``. Under ``<table id>#snapshot`` and ``<table id>#floor``, number 0, what
-Sleeper keeps in a second table: the newest snapshot (``snapshot``, its number, and ``object``, its name) and the
-``floor``. A query of the log never meets those.
-
-Objects have unique names, and are removed only once no item can name them: a body after its
-item, a snapshot after the pointer moved on (in Sleeper, a crash or the loser of a race could leave a pointer to
-nothing). One region's table only: replicas of a global table answer conditions each for itself.
+Objects are removed only once no item can name them: a body after its item, a snapshot after the pointer moved on (in
+Sleeper, a crash or the loser of a race could leave a pointer to nothing). One region's table only: replicas of a global
+table answer conditions each for itself.
 """
 
 from __future__ import annotations
@@ -174,8 +169,7 @@ class DynamoLog:
         return tuple(sorted(lakes - {own}))
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
-        """Items, then the bodies and snapshots that no item can name any more, those that a crash or a lost race left
-        behind among them."""
+        """Items, then the bodies and snapshots that no item names, also those of a crash or a lost race."""
         floor = self.floor()
         covered = up_to if dry_run else min(up_to, floor)
         keys = list(self._table.query(self._table_id, "<=", covered, only_keys=True))
@@ -196,9 +190,10 @@ class DynamoLog:
         return len(keys) + len(objects)
 
     def _item(self, number: int, body: bytes, largest: int) -> Item | None:
-        """A record's item, with its body as an object where it would be larger than ``largest`` bytes; None where the
-        number is taken, as far as that was looked at."""
-        if _size(self._table_id, body) > largest:
+        """A record's item, its body an object above ``largest`` bytes; None where the number was seen to be taken."""
+        # As DynamoDB counts: of UTF-8, names with values.
+        size = len("table_id" + self._table_id + "number" + "body") + _LONGEST_NUMBER + len(body)
+        if size > largest:
             return self._spill(number, body)
         return {**key_of(self._table_id, number), "body": {"S": body.decode("utf-8")}}
 
@@ -213,8 +208,7 @@ class DynamoLog:
         return False if self.floor() >= number else None
 
     def _spill(self, number: int, body: bytes) -> Item | None:
-        """The item of a record whose body is an object, stored once however often the append is tried; None where the
-        number is taken, so that the loser of a race leaves nothing behind."""
+        """The item of a record whose body is an object, stored once; None where the number is taken."""
         key, sha256 = key_of(self._table_id, number), hashlib.sha256(body).hexdigest()
         spilled = self._spilled
         if spilled is None or (spilled.number, spilled.sha256) != (number, sha256):
@@ -281,8 +275,7 @@ class NextRecord:
 
 
 def append_together(records: Sequence[NextRecord], kept: Item) -> bool:
-    """Append to several logs of one table, and keep the item ``kept``, whose key nothing has: all or nothing. False
-    where another record came first. Raises as ``DynamoLog.append``."""
+    """Append to several logs, and keep the item ``kept``, or do nothing: False. Raises as ``DynamoLog.append``."""
     table, largest = records[0].log._table, min(LARGEST_ITEM, LARGEST_TOGETHER // len(records))
     items: list[tuple[NextRecord, Item]] = []
     for record in records:
@@ -302,8 +295,3 @@ def append_together(records: Sequence[NextRecord], kept: Item) -> bool:
         return False if taken else None
 
     return table.write(put(kept, FREE), *actions, look=look)
-
-
-def _size(table_id: str, body: bytes) -> int:
-    """Bytes of a record's item, as DynamoDB counts them: of UTF-8, names with values."""
-    return len("table_id" + table_id + "number" + "body") + _LONGEST_NUMBER + len(body)

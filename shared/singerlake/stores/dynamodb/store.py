@@ -1,5 +1,4 @@
-"""The store ``dynamodb``: numbered transactions in a table, which takes those of an atomic run to several streams in
-one of its own."""
+"""The store ``dynamodb``: numbered transactions in a table, those of an atomic run in one of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from singerlake.stores.atomic.together import CommittedTogether, Completion, Ref
 from singerlake.stores.dynamodb.client import DynamoTable, Item, foreign, key_of
 from singerlake.stores.dynamodb.items import SegmentItems, SegmentsWithItems
 from singerlake.stores.dynamodb.log import MOST_STREAMS, DynamoLog, NextRecord, append_together
-from singerlake.stores.numbered import NumberedStore, Record
+from singerlake.stores.numbered import NumberedStore, Record, loaded_at_number
 from singerlake.stores.place import StreamPlace
 from singerlake.stores.port import Abilities, Loaded, Outdated
 from singerlake.stores.publish import SnapshotSettings
@@ -28,9 +27,8 @@ _COMMIT = "#commit/"
 
 
 class DynamoStore(NumberedStore):
-    """Manifest store of one stream. ``tap_id`` names its tap in the table, ``<lake id>/<tap>``. ``query_items``: each
-    snapshot also writes the entries of its segments as items, and readers ask for them. Every method may raise what
-    ``DynamoTable`` raises."""
+    """Manifest store of one stream. ``tap_id`` names its tap in the table, ``<lake id>/<tap>``. ``query_items``:
+    snapshots also write items of segments, which readers ask for. Methods may raise what ``DynamoTable`` raises."""
 
     def __init__(
         self,
@@ -59,7 +57,6 @@ class DynamoStore(NumberedStore):
     def commit_together(
         self, name: str, shares: Sequence[Share], decide: Callable[[Mapping[str, Brought]], Decision]
     ) -> CommittedTogether | Outdated | RefusedShare:
-        """As the port says."""
         states: list[Manifest] = []
         streams: dict[str, Brought] = {}
         records: list[NextRecord] = []
@@ -80,7 +77,7 @@ class DynamoStore(NumberedStore):
         kept = {**self._commit_key(name), "body": {"S": decision_to_json(decision).decode()}}
         if not append_together(records, kept):
             return Outdated()
-        return CommittedTogether(tuple(Loaded(state, str(state.transaction.number)) for state in states), decision)
+        return CommittedTogether(tuple(map(loaded_at_number, states)), decision)
 
     def _finish(self, state: Loaded) -> None:
         self.completion.complete(state.manifest)

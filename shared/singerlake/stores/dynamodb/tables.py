@@ -1,5 +1,4 @@
-"""Making the DynamoDB table, what its users must be allowed, and the marks of tables in it: which state of each is the
-newest."""
+"""Making the DynamoDB table, what its users must be allowed, and the newest state of tables, by their marks."""
 
 from __future__ import annotations
 
@@ -26,9 +25,8 @@ _MARK = "mark"
 def create_table(table: DynamoTable) -> str:
     """Make the table, billed on demand, where it is not there yet, and wait until it can be used; gives its ARN.
 
-    One table serves all lakes of an account and region. Raises ``SettingError`` where there is one with other keys, or
-    the server has no transactions, ``StorageUnavailableError`` where the table is not ready in five minutes, and what
-    ``DynamoTable`` raises.
+    One table serves all lakes of an account and region. Raises ``SettingError`` for other keys or a server without
+    transactions, ``StorageUnavailableError`` where it is not ready in five minutes, and what ``DynamoTable`` raises.
     """
 
     def describe(client: Any) -> dict[str, Any] | None:
@@ -75,9 +73,8 @@ def create_table(table: DynamoTable) -> str:
 
 
 def least_policy(table_arn: str, *, query_items: bool = False) -> dict[str, Any]:
-    """The least that IAM must allow: to writers and 'singerlake' commands, and beyond that to 'singerlake gc'. With
-    ``query_items`` writers write as many items at once as gc deletes, and readers read. The transactions of DynamoDB
-    have no action of their own; making the table takes CreateTable and DescribeTable once."""
+    """The least that IAM must allow to writers and 'singerlake' commands, and beyond that to 'singerlake gc'. With
+    ``query_items`` writers write in batches, and readers read. Making the table takes CreateTable and DescribeTable."""
     needed = [("SingerlakeWriters", WRITER_ACTIONS), ("SingerlakeGc", GC_ACTIONS)]
     if query_items:
         needed[0] = ("SingerlakeWriters", tuple(sorted((*WRITER_ACTIONS, *GC_ACTIONS))))
@@ -115,8 +112,7 @@ class DynamoMarks:
         return mark
 
     def swap(self, table: str, before: str | None, after: str) -> bool:
-        """Make it ``after``, a text that no mark ever was, where it is ``before`` (None: where there is none). False
-        where it is another one. Raises ``UnknownOutcomeError``."""
+        """Put ``after``, a new text, for ``before`` (None: none), else False. Raises ``UnknownOutcomeError``."""
 
         def look() -> bool | None:
             now = self.read(table)

@@ -1,10 +1,9 @@
-"""Entries of the ``merge`` store on storage: each is one transaction under a key of its own, written without
-waiting."""
+"""Entries of the ``merge`` store: each is one transaction under a key of its own, written without waiting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -16,11 +15,14 @@ from singerlake.format.exact_json import decode, encode
 from singerlake.format.merge.entry_key import LAST_TIME, NAME, EntryKey, EntryKeys, counts, entry_key, name_before
 from singerlake.format.merge.patch import MergeEntry, to_transaction
 from singerlake.format.state.transactions import Transaction
+from singerlake.interpreter.threads import side_by_side
 from singerlake.storage import port
 from singerlake.storage.port import Storage
 from singerlake.stores.merge.settings import MergeSettings
 from singerlake.stores.merge.storage_time import StorageTime
 from singerlake.stores.place import StreamPlace
+
+Result = TypeVar("Result")
 
 _FEW = 8
 """Up to this many entries are read one after the other: threads would take longer."""
@@ -45,7 +47,6 @@ class Entries:
         self._settings = settings
 
     def key(self, name: str) -> str:
-        """Where an entry is."""
         return self._log + name
 
     def name(self, key: str) -> str:
@@ -75,25 +76,15 @@ class Entries:
         return counts(key.time, entry.last_modified, self._settings.stale_ms)
 
     def read(self, names: Iterable[str]) -> Mapping[str, StoredEntry]:
-        """What the entries hold, for those that are still there. Raises ``CorruptObjectError`` for what is not an
-        entry."""
-        wanted = list(names)
-        if len(wanted) <= _FEW or self._settings.parallel == 1:
-            held = map(self._read, wanted)
-            return {each.key: each for each in held if each is not None}
-        with ThreadPoolExecutor(self._settings.parallel, thread_name_prefix="entries") as executor:
-            return {each.key: each for each in executor.map(self._read, wanted) if each is not None}
+        """The entries that are still there. Raises ``CorruptObjectError`` for what is not an entry."""
+        return {each.key: each for each in self._each(self._read, list(names)) if each is not None}
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove entries, absent ones too."""
-        wanted = [self.key(name) for name in names]
-        if len(wanted) <= _FEW or self._settings.parallel == 1:
-            for key in wanted:
-                self._storage.delete(key)
-            return
-        with ThreadPoolExecutor(self._settings.parallel, thread_name_prefix="entries") as executor:
-            for _ in executor.map(self._storage.delete, wanted):
-                pass
+        self._each(self._storage.delete, [self.key(name) for name in names])
+
+    def _each(self, work: Callable[[str], Result], names: Sequence[str]) -> list[Result]:
+        return side_by_side(work, names, threads=self._settings.parallel, name="entries", few=_FEW)
 
     def _read(self, name: str) -> StoredEntry | None:
         stored = self._storage.get(self.key(name))

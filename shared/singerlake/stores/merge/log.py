@@ -25,9 +25,7 @@ KIND = "merge"
 
 
 class SettleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries in their final order. ``since`` and ``until`` are milliseconds since 1970: older entries than ``since``
-    belong to no record of this log; those older than ``until`` are in this record or an earlier one, but for what
-    comes late. ``at`` is storage's time when it was written, at least."""
+    """Entries in their final order: a settle record of section 11.5 of ``shared/docs/format``."""
 
     number: int
     after: str
@@ -58,9 +56,8 @@ class _Link(msgspec.Struct):
 
 class SettleLog:
     """A ``TransactionLog`` that also does without create-if-absent, as well as time can (Fischer's exclusion): who
-    finds a number free writes at once or not at all. Nobody believes a record before every writer that may have found
-    its number free has written or given up. Such a record bears a mark, so that readers need not find out what the
-    storage honours: they may not be allowed to write."""
+    finds a number free writes at once or not at all, and nobody believes a record before every such writer has. It
+    bears a mark, so that readers, who may not write, need not find out what the storage honours."""
 
     abilities = Abilities(settles=True)
 
@@ -76,6 +73,7 @@ class SettleLog:
         self.raise_floor = self._objects.raise_floor
         self.base = self._objects.base
         self.snapshot = self._objects.snapshot
+        self.other_lakes = self._objects.other_lakes
 
     def append(self, number: int, body: bytes) -> bool:
         """For a birth: without conditions this waits until it is certain which one stays."""
@@ -114,10 +112,6 @@ class SettleLog:
                 if stored is None or stored.body != body or not self._certain(stored):
                     return
             yield number, body
-
-    def other_lakes(self) -> tuple[str, ...]:
-        """None: the log is on the lake."""
-        return ()
 
     def remove(self, up_to: int, *, dry_run: bool) -> int:
         """The entries that the records hold go first: what is in no record must never look as if it waited for one."""

@@ -1,8 +1,7 @@
 """The settle records of the ``merge`` store: a log whose every record gives many entries their place at once.
 
-To readers a record is one step, from the state after the record before to the one after it: the state's transaction
-has the record's number and id, however many entries took effect in it. So what is true of a log of transactions is
-true of this one, and ``manifest.json`` says where to go on from as it does there.
+To readers a record is one step: the state's transaction has its number and id, however many entries took effect. So
+what is true of a log of transactions is true of this one, ``manifest.json`` included.
 """
 
 from __future__ import annotations
@@ -85,8 +84,7 @@ class SettledStore(NumberedStore):
             number, expected = number - 1, settled.after
 
     def may_hold(self, state: Manifest, name: str, time: int) -> bool:
-        """Whether an entry named for ``time`` is in a record that led to ``state``, or may be in one that was
-        trimmed."""
+        """Whether an entry named for ``time`` is in a record that led to ``state``, or may be in a trimmed one."""
         for settled in self.settled(state):
             if name in settled.names:
                 return True
@@ -108,8 +106,7 @@ class SettledStore(NumberedStore):
         return self._collecting_outcomes(lambda: super(SettledStore, self).catch_up(base))
 
     def _collecting_outcomes(self, read: Callable[[], Loaded | None]) -> Loaded | None:
-        """What became of transactions is believed when the records were read to their end, and not if those turned
-        out to be of numbers that were trimmed."""
+        """Believe outcomes only once the records were read to their end, and are not of numbers that were trimmed."""
         self._outcomes.clear()
         state = read()
         for id, outcome in self._outcomes.items():

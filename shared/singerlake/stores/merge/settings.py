@@ -17,11 +17,10 @@ class MergeSettings:
     """Seconds, all of them. Raises ``SettingError``.
 
     ``stale``: an entry counts if its name is less than this away from storage's own time. ``longest``: what may pass
-    between a look at storage and the write that depends on it; a writer that took longer looks again. ``lag``: how
-    old an entry is
-    before it gets its place; at least ``2 * stale + 1 + longest``, which is what None means. ``touch``: how often
-    ``last_change`` is touched for entries at most. ``look``: how often a poll reads the log all the same.
-    ``entries``: how many a settle record holds. ``parallel``: how many entries are read at once.
+    between a look at storage and the write that depends on it. ``lag``: how old an entry is before it gets its place;
+    at least ``2 * stale + 1 + longest``, which None means. ``touch``: how often ``last_change`` is touched for entries
+    at most. ``look``: how often a poll reads the log all the same. ``entries``: how many a settle record holds.
+    ``parallel``: how many entries are read at once.
     """
 
     stale: float = 2.0

@@ -29,10 +29,8 @@ _TRUSTED = 2
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one attempt at the next record came to. ``missed``: own entries whose time has come and that do not wait:
-    another's record that was not followed has them, or they are gone. ``tried``: there was something to settle, so
-    the log has grown, by this record or another's; ``written`` is the number of this one. ``more``: one record could
-    not hold it all."""
+    """What one attempt at the next record came to. ``missed``: own entries that are due and do not wait. ``tried``: the
+    log has grown, by this record, which is ``written`` then, or another's. ``more``: one could not hold all."""
 
     missed: frozenset[str] = frozenset()
     tried: bool = False
@@ -40,64 +38,52 @@ class Round:
     more: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class Settler:
     """Writes records for one writer, for all."""
 
-    def __init__(
-        self,
-        entries: Entries,
-        log: SettleLog,
-        records: SettledStore,
-        last_change: LastChange,
-        settings: MergeSettings,
-        time: StorageTime,
-        ids: IdSource,
-    ) -> None:
-        self._entries = entries
-        self._log = log
-        self._records = records
-        self._last_change = last_change
-        self._settings = settings
-        self._time = time
-        self._ids = ids
+    entries: Entries
+    log: SettleLog
+    records: SettledStore
+    last_change: LastChange
+    settings: MergeSettings
+    time: StorageTime
+    ids: IdSource
 
     def horizon(self) -> int:
         """Entries named for earlier times are due. Raises what storage raises."""
-        return self._certainly() - self._settings.lag_ms
+        return self._certainly() - self.settings.lag_ms
 
     def next(self, state: Loaded, own: Collection[str] = (), *, deep: bool = False) -> Round:
-        """Try to write the record after ``state``: in the order of their names, oldest first, all entries that count,
-        are due, and are in no earlier record.
-
-        As a rule only the last window before what is settled is searched for what came late; for ``own`` entries
-        everything, by their names; ``deep`` searches everything for all.
-        """
+        """Try to write the record after ``state``: in the order of their names all entries that count, are due, and are
+        in no earlier record. As a rule only the last window before what is settled is searched for late ones;
+        everything for ``own`` entries, by their names, and with ``deep`` for all."""
         number = state.manifest.transaction.number + 1
-        if self._log.taken(number):
+        if self.log.taken(number):
             return Round()
         certainly = self._certainly()
-        horizon = certainly - self._settings.lag_ms
-        tip = next(self._records.settled(state.manifest), None)
+        horizon = certainly - self.settings.lag_ms
+        tip = next(self.records.settled(state.manifest), None)
         if tip is None:
             # The record that the state rests on was lost, and with it what is settled: only own entries are sure.
             oldest = since = horizon
         else:
             oldest = tip.since
             horizon = max(horizon, tip.until)
-            since = oldest if deep else max(oldest, tip.until - self._settings.window_ms)
+            since = oldest if deep else max(oldest, tip.until - self.settings.window_ms)
         due = {name for name in own if _time(name) < horizon}
-        names = [key.name for key, entry in self._entries.between(since, horizon) if self._entries.count(key, entry)]
+        names = [key.name for key, entry in self.entries.between(since, horizon) if self.entries.count(key, entry)]
         names += [name for name in due if _time(name) < since and self._is_there(name)]
         waiting = self._unsettled(names, state.manifest)
         batch, until = self._batch(waiting, horizon)
-        held = self._entries.read(batch)
+        held = self.entries.read(batch)
         missed = frozenset(name for name in due if name not in waiting or (name in batch and name not in held))
         if not held:
             return Round(missed)
         record = SettleRecord(
             number=number,
             after=state.manifest.transaction.id,
-            id=self._ids(),
+            id=self.ids(),
             at=timestamp(moment(certainly)),
             since=oldest,
             until=until,
@@ -105,9 +91,9 @@ class Settler:
         )
         written = None
         try:
-            if self._log.offer(number, encode(record)):
+            if self.log.offer(number, encode(record)):
                 written = number
-                self._last_change.touch(always=True)
+                self.last_change.touch(always=True)
         except UnknownOutcomeError as error:
             logger.debug("it is not known whether a settle record was written: %s", error)
         return Round(missed, tried=True, written=written, more=len(batch) < len(waiting))
@@ -115,30 +101,30 @@ class Settler:
     def needed(self, state: Manifest) -> int:
         """How many records up to ``state`` have to stay, for the next ones to be written by."""
         kept, oldest = 0, 0
-        for settled in self._records.settled(state):
-            oldest = oldest or settled.until - self._settings.window_ms
+        for settled in self.records.settled(state):
+            oldest = oldest or settled.until - self.settings.window_ms
             if settled.until <= oldest:
                 break
             kept += 1
         return max(kept, 1)
 
     def _certainly(self) -> int:
-        at_least = self._time.at_least()
-        if at_least is None or self._time.age() > _TRUSTED * self._settings.lag_ms / 1000:
+        at_least = self.time.at_least()
+        if at_least is None or self.time.age() > _TRUSTED * self.settings.lag_ms / 1000:
             # Also after a measurement, since a machine that slept believes that less time has passed.
-            self._last_change.measure()
-            at_least = self._time.at_least()
-        return self._time.now() if at_least is None else at_least
+            self.last_change.measure()
+            at_least = self.time.at_least()
+        return self.time.now() if at_least is None else at_least
 
     def _is_there(self, name: str) -> bool:
-        key, entry = entry_key(name), self._entries.head(name)
-        return key is not None and entry is not None and self._entries.count(key, entry)
+        key, entry = entry_key(name), self.entries.head(name)
+        return key is not None and entry is not None and self.entries.count(key, entry)
 
     def _unsettled(self, names: Collection[str], state: Manifest) -> set[str]:
         """Those of ``names`` that no record up to ``state`` holds. The records are looked at after the entries were
         listed and before they are read: a trim removes an entry before its record."""
         waiting = set(names)
-        for settled in self._records.settled(state) if waiting else ():
+        for settled in self.records.settled(state) if waiting else ():
             waiting -= settled.names
             if not waiting or settled.until <= min(map(_time, waiting)):
                 break
@@ -147,9 +133,9 @@ class Settler:
     def _batch(self, waiting: Collection[str], horizon: int) -> tuple[list[str], int]:
         """The oldest of ``waiting``, and the time before which all of it is among them."""
         ordered = sorted(waiting, reverse=True)
-        if len(ordered) <= self._settings.entries:
+        if len(ordered) <= self.settings.entries:
             return ordered, horizon
-        until = max(_time(ordered[self._settings.entries]), _time(ordered[0]) + 1)
+        until = max(_time(ordered[self.settings.entries]), _time(ordered[0]) + 1)
         return [name for name in ordered if _time(name) < until], until
 
 

@@ -1,7 +1,6 @@
 """What time it is on storage, as far as one's own writes have shown, and the object that is written for that.
 
-MPS3 corrects clocks that are slow and ignores those that are fast; here both are. What is measured is bound to the
-monotonic clock, so that a wall clock that steps afterwards changes nothing.
+MPS3 corrects slow clocks alone; here fast ones are, too, and a wall clock that steps afterwards changes nothing.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class StorageTime:
         return (self._monotonic() - self._measured) / 1_000_000
 
     def observe(self, modified: datetime, *, sent: float, received: float) -> None:
-        """An object was written between two moments of the monotonic clock, and storage says when, perhaps in whole
-        seconds."""
+        """An object was written between two moments of the monotonic clock; ``modified`` may be in whole seconds."""
         shown = _microseconds(modified)
         latest = shown if modified.microsecond else shown + _RESOLUTION
         bounds = shown - _whole(received), latest - _whole(sent)
@@ -99,8 +97,7 @@ class LastChange:
         self._looked: float | None = None
 
     def touch(self, *, always: bool = False) -> None:
-        """Change the object: for entries at most once in a while, for records ``always``. It only tells others sooner
-        what is on storage anyway, so its failure is nobody's."""
+        """Change the object, for entries once in a while. It only tells others sooner, so its failure is nobody's."""
         now = self._clock.monotonic()
         if not always and self._touched is not None and now - self._touched < self._settings.touch:
             return
@@ -120,8 +117,7 @@ class LastChange:
             self._time.observe(head.last_modified, sent=sent, received=self._clock.monotonic())
 
     def changed(self) -> bool:
-        """Whether there may be something new since this was last asked. True at intervals in any case:
-        a writer that crashed between a write and its touch left no sign."""
+        """Whether there may be something new; at intervals in any case, as a writer may crash before its touch."""
         head = self._storage.head(self._key)
         etag = head.etag if head else None
         now = self._clock.monotonic()

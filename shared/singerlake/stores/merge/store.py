@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -21,23 +21,11 @@ from singerlake.errors import CorruptObjectError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.merge.entry_key import LAST_CHANGE, EntryKey, entry_key, milliseconds
 from singerlake.format.merge.patch import to_entry
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
-from singerlake.format.state.transactions import (
-    AddFiles,
-    Change,
-    Close,
-    CollectFiles,
-    ExpireFiles,
-    Rebase,
-    RecordRun,
-    ReplaceFiles,
-    RetireFiles,
-    Transaction,
-    as_written,
-)
 from singerlake.storage import port
 from singerlake.stores.commit import is_done, state_lost
 from singerlake.stores.merge.entries import Entries, EntryWriter
@@ -47,7 +35,7 @@ from singerlake.stores.merge.settings import MergeSettings
 from singerlake.stores.merge.settle import Settler
 from singerlake.stores.merge.storage_time import LastChange, StorageTime
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Abilities, Loaded, Pending, Trimmed
+from singerlake.stores.port import Abilities, Loaded, Pending, SettlingStore, Trimmed
 from singerlake.stores.publish import SnapshotSettings
 from singerlake.stores.segments.objects import SegmentObjects
 from singerlake.stores.segments.stored import for_log
@@ -55,7 +43,6 @@ from singerlake.stores.segments.stored import for_log
 logger = logging.getLogger(__name__)
 
 _ROUNDS = 10
-
 
 _AGES = 100
 """For how many lags an entry that does not count is left alone: its writer may be about to look at it."""
@@ -67,10 +54,10 @@ class _Waiting:
 
     name: str
     time: int
-    change: Change | None
+    change: tx.Change | None
 
 
-class MergeStore:
+class MergeStore(SettlingStore):
     """Manifest store over entries and settle records. See ``MergeSettings`` for its times."""
 
     kind = KIND
@@ -135,7 +122,7 @@ class MergeStore:
         ``last_change`` is another one than when this was last asked, or that is a while ago."""
         return self._last_change.changed()
 
-    def commit(self, base: Loaded, transaction: Transaction) -> Conflict | Pending:
+    def commit(self, base: Loaded, transaction: tx.Transaction) -> Conflict | Pending:
         """Store an entry: a PUT and a HEAD. Nothing is read before, so no other writer can have come first.
 
         Raises ``UnknownOutcomeError``; ``StorageUnavailableError`` also where storage's clock makes no sense.
@@ -143,19 +130,19 @@ class MergeStore:
         refused = _refused(base.manifest, transaction)
         if refused is not None:
             return refused
-        after = base.manifest.transaction.id if isinstance(transaction.change, Rebase) else None
+        after = base.manifest.transaction.id if isinstance(transaction.change, tx.Rebase) else None
         if after is not None:
             number = base.manifest.transaction.number + 1
             transaction, self._records.snapshots.fresh = for_log(self.segments, transaction, number)
-        entry = to_entry(as_written(transaction), after=after)
+        entry = to_entry(tx.as_written(transaction), after=after)
         key = self._writer.write(entry, waiting=bool(self._waiting))
         self._await(transaction.id, _Waiting(key.name, key.time, transaction.change))
         self._last_change.touch()
         return Pending(transaction.id, self._entries.key(key.name))
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """As the port says; asks storage for nothing before the transaction is due. Raises ``UnknownOutcomeError``
-        where its entry is gone and the state does not show it."""
+        """Asks storage for nothing before the transaction is due. Raises ``UnknownOutcomeError`` where its entry is
+        gone and the state does not show it."""
         outcomes = self._records.outcomes
         if pending.id not in outcomes and pending.id not in self._waiting and pending.id not in self._gone:
             self._adopt(pending)
@@ -167,7 +154,8 @@ class MergeStore:
         if pending.id in outcomes:
             return outcomes[pending.id] or state
         if state.manifest.closed is not None:
-            return _closed(state.manifest)
+            successor = state.manifest.closed
+            return Conflict(f"the stream was closed and continues in {successor}", successor=successor)
         if pending.id in self._gone:
             raise UnknownOutcomeError(
                 "a stored transaction is gone, and is not in the stream's state",
@@ -183,10 +171,6 @@ class MergeStore:
             newest = self.catch_up(state)
             newest = self._settled(newest) if newest is not None else None
         self._records.publish(newest or state, run_ended=run_ended)
-
-    def other_lakes(self) -> tuple[str, ...]:
-        """None: the store is on the lake."""
-        return ()
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
         """As the port says, and with each record its entries; records that the next ones are written by stay.
@@ -270,82 +254,66 @@ class MergeStore:
                 del self._waiting[id]
                 self._records.awaited.discard(id)
                 settled = self._records.may_hold(state, each.name, each.time)
-                if _took_effect(state, each.change) or (settled and isinstance(each.change, RecordRun)):
+                if _took_effect(state, each.change) or (settled and isinstance(each.change, tx.RecordRun)):
                     self._records.outcomes[id] = None
                 elif settled and isinstance(
-                    each.change, AddFiles | ReplaceFiles | ExpireFiles | RetireFiles | CollectFiles
+                    each.change, tx.AddFiles | tx.ReplaceFiles | tx.ExpireFiles | tx.RetireFiles | tx.CollectFiles
                 ):
                     self._records.outcomes[id] = Conflict("it was void for a reason that was trimmed since")
                 else:
                     self._gone.add(id)
 
 
-def _refused(state: Manifest, transaction: Transaction) -> Conflict | None:
-    """Why a transaction does not fit a state. New files are held against the listed ones of their ids alone, since to
-    put them at the end of all would cost a copy each time."""
+def _refused(state: Manifest, transaction: tx.Transaction) -> Conflict | None:
+    """Why a transaction does not fit a state. New files are held against those of their ids: the end costs a copy."""
     change = transaction.change
-    if isinstance(change, AddFiles):
+    if isinstance(change, tx.AddFiles):
         listed = [state.by_id[file.id] for file in change.files if file.id in state.by_id]
         state = msgspec.structs.replace(state, files=FileList(listed))
     outcome = apply(state, transaction)
     return outcome if isinstance(outcome, Conflict) else None
 
 
-def _took_effect(state: Manifest, change: Change | None) -> bool:
-    if isinstance(change, RecordRun):
+def _took_effect(state: Manifest, change: tx.Change | None) -> bool:
+    if isinstance(change, tx.RecordRun):
         return any(run.id == change.run.id and run.status == change.run.status for run in state.runs)
-    if isinstance(change, RetireFiles):
+    if isinstance(change, tx.RetireFiles):
         return all(id in state.retired_by_id for id, _ in change.files)
-    if isinstance(change, Close):
+    if isinstance(change, tx.Close):
         return state.closed == change.successor
     return change is not None and is_done(state, change)
 
 
-def _closed(state: Manifest) -> Conflict:
-    return Conflict(f"the stream was closed and continues in {state.closed}", successor=state.closed)
-
-
-@dataclass
-class _LooseEntries:
-    """Entries in no record that do not count, by name, and how many in records look as if they did not."""
-
-    outside: dict[str, tuple[EntryKey, port.Entry]] = field(default_factory=dict)
-    inside: int = 0
-
-
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """One look at all entries of a stream."""
 
-    def __init__(
-        self, entries: Entries, records: SettledStore, settings: MergeSettings, time: StorageTime, stream: str
-    ) -> None:
-        self._entries = entries
-        self._records = records
-        self._settings = settings
-        self._time = time
-        self._stream = stream
+    entries: Entries
+    records: SettledStore
+    settings: MergeSettings
+    time: StorageTime
+    stream: str
 
     def never(self, state: Manifest) -> list[str]:
-        """Names of entries in no record that never count and may go, now that the log reaches to ``state``. Says what
-        it finds of the others."""
+        """Names of entries in no record that never count and may go, now that the log reaches to ``state``."""
         names, transactions = set[str](), set[str]()
-        for record in self._records.every():
+        for record in self.records.every():
             names.update(held.key for held in record.entries)
             transactions.update(held.transaction.id for held in record.entries)
-        census = self._census(names)
-        if not census.outside and not census.inside:
+        inside, outside = self._loose(names)
+        if not outside and not inside:
             return []
-        tip = next(self._records.settled(state), None)
+        tip = next(self.records.settled(state), None)
         covered = tip.until if tip is not None else 0
-        old = min(self._time.now() - _AGES * self._settings.lag_ms, covered)
-        aged = {name: each for name, each in census.outside.items() if milliseconds(each[1].last_modified) < old}
-        if census.inside:
+        old = min(self.time.now() - _AGES * self.settings.lag_ms, covered)
+        aged = {name: each for name, each in outside.items() if milliseconds(each[1].last_modified) < old}
+        if inside:
             logger.warning(
                 "%s: %d settled entries have another LastModified than when they were settled: was the bucket restored "
                 "or copied? %d entries that are in no record are kept",
-                self._stream,
-                census.inside,
-                len(census.outside),
+                self.stream,
+                inside,
+                len(outside),
             )
             return []
         going = self._going(aged, transactions)
@@ -354,27 +322,28 @@ class Sweep:
             logger.warning(
                 "%s: %d entries do not count: storage gave them much later times than their names say, and no record "
                 "has their transactions; they are kept, the first is %s",
-                self._stream,
+                self.stream,
                 len(left),
-                self._entries.key(left[0]),
+                self.entries.key(left[0]),
             )
         return going
 
-    def _census(self, settled: set[str]) -> _LooseEntries:
-        census = _LooseEntries()
-        for key, entry in self._entries.all():
-            if self._entries.count(key, entry):
+    def _loose(self, settled: set[str]) -> tuple[int, dict[str, tuple[EntryKey, port.Entry]]]:
+        """How many entries in records look as if they did not count, and those in none that do not, by name."""
+        inside, outside = 0, dict[str, tuple[EntryKey, port.Entry]]()
+        for key, entry in self.entries.all():
+            if self.entries.count(key, entry):
                 continue
             if key.name in settled:
-                census.inside += 1
+                inside += 1
             else:
-                census.outside[key.name] = (key, entry)
-        return census
+                outside[key.name] = (key, entry)
+        return inside, outside
 
     def _going(self, aged: dict[str, tuple[EntryKey, port.Entry]], transactions: set[str]) -> list[str]:
         ahead = [name for name, (key, entry) in aged.items() if key.time > milliseconds(entry.last_modified)]
         try:
-            held = self._entries.read(sorted(set(aged) - set(ahead)))
+            held = self.entries.read(sorted(set(aged) - set(ahead)))
         except CorruptObjectError as error:
             logger.warning("%s", error)
             return ahead

@@ -1,7 +1,6 @@
 """What a transaction changes in PostgreSQL's tables: found from the states before and after it, written in one go.
 
-What adds files, replaces them or retires them costs what it changes; only a state that is put in place as a whole is
-compared file by file.
+A change of files costs what it changes; only a state that is put in place as a whole is compared file by file.
 """
 
 from __future__ import annotations
@@ -17,29 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from singerlake.format.exact_json import ascii_json
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest, Retired
-from singerlake.format.state.transactions import (
-    AddFiles,
-    AddTogether,
-    Change,
-    Close,
-    CollectFiles,
-    CommitFiles,
-    ExpireFiles,
-    RecordRun,
-    ReplaceFiles,
-    RetireFiles,
-    Transaction,
-)
 from singerlake.stores.numbered import Record
-from singerlake.stores.postgres.connection import driver
+from singerlake.stores.postgres.connection import Connection, driver
 from singerlake.stores.postgres.errors import not_the_state
 
 if TYPE_CHECKING:
     import psycopg
-
-    from singerlake.stores.postgres.connection import Connection
 
 T = TypeVar("T")
 Files = Iterable[DataFile]
@@ -59,29 +44,29 @@ class Delta:
     marked: Sequence[Retired] = ()
 
 
-def delta(before: Manifest, after: Manifest, change: Change) -> Delta:
+def delta(before: Manifest, after: Manifest, change: tx.Change) -> Delta:
     """What ``change`` did to the files, in the table's terms."""
-    if isinstance(change, (RecordRun, Close)):
+    if isinstance(change, (tx.RecordRun, tx.Close)):
         return Delta()
-    if isinstance(change, AddFiles | AddTogether | CommitFiles):
+    if isinstance(change, tx.AddFiles | tx.AddTogether | tx.CommitFiles):
         # Objects of attached files that are listed again.
         back = [] if after.retired is before.retired else before.retired
         return Delta(
             listed=after.files[len(before.files) :],
             forgotten=[file.id for file in back if file.id not in after.retired_by_id],
         )
-    if isinstance(change, ExpireFiles):
+    if isinstance(change, tx.ExpireFiles):
         gone = len(before.files) - len(after.files)
         return Delta(unlisted=before.files[:gone], retired=after.retired[len(before.retired) :])
-    if isinstance(change, RetireFiles):
+    if isinstance(change, tx.RetireFiles):
         return Delta(retired=after.retired[len(before.retired) :])
-    if isinstance(change, CollectFiles):
+    if isinstance(change, tx.CollectFiles):
         before_by_id = before.retired_by_id
         return Delta(
             forgotten=[id for id in change.forgotten if id in before_by_id and id not in after.retired_by_id],
             marked=[file for file in after.retired if file != before_by_id[file.id]],
         )
-    if isinstance(change, ReplaceFiles):
+    if isinstance(change, tx.ReplaceFiles):
         if after.files is before.files:
             return Delta()
         start = before.place_of(before.by_id[change.old[0]])
@@ -142,7 +127,7 @@ def listed_and_retired(manifest: Manifest) -> str | None:
     return next((id for id in retired if id in listed), None)
 
 
-def record_body(before: Manifest, transaction: Transaction) -> str:
+def record_body(before: Manifest, transaction: tx.Transaction) -> str:
     """A transaction as the table ``transactions`` keeps it."""
     number = before.transaction.number + 1
     return ascii_json(Record(number=number, after=before.transaction.id, transaction=transaction))

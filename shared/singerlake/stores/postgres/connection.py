@@ -1,7 +1,6 @@
 """Connections to PostgreSQL: opened when needed, shared by all stores of a process, closed when they lie idle.
 
-Each connection costs the server something even if it is idle, so a writer between two commits holds none: a thread
-closes what was not used for a while, and ends when nothing is left to close.
+Each costs the server something even if it is idle, so a thread closes them, and ends when nothing is left to close.
 """
 
 from __future__ import annotations
@@ -12,20 +11,21 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from singerlake.errors import SettingError
+from singerlake.interpreter.threads import LateThread, LateThreads
 from singerlake.storage.patience import PATIENCE_SECONDS
 from singerlake.stores.postgres.errors import bad_url, cannot_connect
 
 if TYPE_CHECKING:
     import psycopg
 
-    Connection = psycopg.Connection[tuple[Any, ...]]
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 IDLE_SECONDS = 5.0
 """No connection stays open longer than this after its last use."""
-_TICKS = 2
 _OLDEST_SERVER = 130000
 
 _DEFAULTS = {
@@ -48,22 +48,19 @@ class PostgresSettings:
     patience_seconds: float = PATIENCE_SECONDS
 
 
-@dataclass
-class _Idle:
-    connection: Connection
-    ticks: int = 0
-
-
 class Connections:
     """The connections of this process to one server and database. Safe to use from several threads."""
 
     def __init__(self, url: str, *, idle_seconds: float = IDLE_SECONDS) -> None:
         self._url = url
         self._idle_seconds = idle_seconds
-        self._lock = threading.Lock()
-        self._idle: list[_Idle] = []
-        self._sweeping = False
         self._threads = threading.local()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: dict[Connection, LateThread] = {}
+        self._late = LateThreads(self._idle_seconds, "singerlake-postgres-idle")
 
     @contextmanager
     def runs(self, connection: Connection, schema: str) -> Iterator[None]:
@@ -81,8 +78,7 @@ class Connections:
 
     @contextmanager
     def lent(self) -> Iterator[Connection]:
-        """A connection in autocommit mode and outside any transaction; what is left open in it is rolled back. Raises
-        ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError``."""
+        """A connection in autocommit mode; what is left open in it is rolled back. Raises as ``connect``."""
         connection = self._taken() or connect(self._url)
         try:
             yield connection
@@ -92,17 +88,20 @@ class Connections:
     def close(self) -> None:
         """Close what is idle; the next use opens again."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for each in idle:
-            _close(each.connection)
+            idle, self._idle = self._idle, {}
+        for connection, closing in idle.items():
+            closing.end()
+            _close(connection)
 
     def _taken(self) -> Connection | None:
-        with self._lock:
-            while self._idle:
-                connection = self._idle.pop().connection
-                if not connection.closed:
-                    return connection
-        return None
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection, closing = self._idle.popitem()
+            closing.end()
+            if not connection.closed:
+                return connection
 
     def _give_back(self, connection: Connection) -> None:
         from psycopg.pq import TransactionStatus
@@ -114,34 +113,19 @@ class Connections:
             _close(connection)
             return
         with self._lock:
-            self._idle.append(_Idle(connection))
-            if not self._sweeping:
-                self._sweeping = True
-                threading.Thread(target=self._sweep, name="singerlake-postgres-idle", daemon=True).start()
+            # In real time: it is the server that waits.
+            self._idle[connection] = self._late.begin(partial(self._close_idle, connection))
 
-    def _sweep(self) -> None:
-        """Close what was not used between ``_TICKS`` looks at it, and end when nothing is left. In real time, whatever
-        clock the stores have: it is the server that waits."""
-        never = threading.Event()
-        while True:
-            never.wait(self._idle_seconds / _TICKS)
-            with self._lock:
-                for each in self._idle:
-                    each.ticks += 1
-                due = [each for each in self._idle if each.ticks >= _TICKS]
-                self._idle = [each for each in self._idle if each.ticks < _TICKS]
-                self._sweeping = bool(self._idle)
-                over = not self._sweeping
-            for each in due:
-                _close(each.connection)
-            if over:
-                return
+    def _close_idle(self, connection: Connection) -> None:
+        with self._lock:
+            is_idle = self._idle.pop(connection, None) is not None
+        if is_idle:
+            _close(connection)
 
     def abandon(self) -> list[Connection]:
-        """In a process just forked: begin anew, without a lock that nobody here can release, and give the parent's idle
-        connections, which are to be left alone."""
-        inherited = [each.connection for each in self._idle]
-        self._lock, self._idle, self._sweeping = threading.Lock(), [], False
+        """In a process just forked: begin anew, and give the parent's idle connections, which are to be left alone."""
+        inherited = list(self._idle)
+        self._begin()
         return inherited
 
 
@@ -151,7 +135,6 @@ _inherited: list[Connection] = []
 
 
 def connections_to(url: str) -> Connections:
-    """The connections of this process to ``url``."""
     with _registering:
         return _registry.setdefault(url, Connections(url))
 
@@ -170,8 +153,7 @@ def driver() -> Any:
 
 
 def connect(url: str) -> Connection:
-    """A new connection. Raises ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError``; none of
-    them holds anything of ``url``, nor is chained to what does."""
+    """A new connection. Raises ``SettingError``, ``AccessDeniedError``, ``StorageUnavailableError`` without ``url``."""
     psycopg = driver()
     try:
         parameters = psycopg.conninfo.conninfo_to_dict(url)

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from singerlake.clock import Clock
 from singerlake.format import layout
-from singerlake.storage.patience import Patience
-from singerlake.stores.postgres.connection import PostgresSettings, connections_to, driver
-from singerlake.stores.postgres.schema import check_name
-from singerlake.stores.postgres.session import Session, WriteResult, current_xid
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
+from singerlake.stores.postgres.connection import Connection, PostgresSettings
+from singerlake.stores.postgres.session import WriteResult, current_xid, session_of
 
 _READ = "SELECT mark FROM table_marks WHERE table_id = %s"
 _NEW = "INSERT INTO table_marks (mark, table_id) VALUES (%s, %s) ON CONFLICT DO NOTHING"
@@ -23,19 +16,16 @@ class PostgresMarks:
     """The marks of a lake's tables. Every method may raise what ``Session`` raises."""
 
     def __init__(self, settings: PostgresSettings, lake_id: str, clock: Clock) -> None:
-        check_name(settings.schema)
-        driver()
-        self._settings = settings
+        # Tables are made by several threads at once, and connections are the process's own.
+        self._session = session_of(settings, clock)
         self._lake_id = lake_id
-        self._clock = clock
 
     def read(self, table: str) -> str | None:
         """The table's mark now; None where it has none."""
-        return self._session().read(lambda connection: self._found(connection, table))
+        return self._session.read(lambda connection: self._found(connection, table))
 
     def swap(self, table: str, before: str | None, after: str) -> bool:
-        """Make it ``after``, a text that no mark ever was, where it is ``before`` (None: where there is none). False
-        where it is another one. Raises ``UnknownOutcomeError``."""
+        """Put ``after``, a new text, for ``before`` (None: none), else False. Raises ``UnknownOutcomeError``."""
 
         def work(connection: Connection) -> WriteResult[bool]:
             row = (after, self._id(table))
@@ -43,7 +33,7 @@ class PostgresMarks:
             done = connection.execute(_NEW, row) if new else connection.execute(_REPLACE, (*row, before))
             return WriteResult(True, current_xid(connection)) if done.rowcount else WriteResult(False)
 
-        return self._session().write(work, lambda connection: self._found(connection, table) == after)
+        return self._session.write(work, lambda connection: self._found(connection, table) == after)
 
     def _found(self, connection: Connection, table: str) -> str | None:
         row = connection.execute(_READ, (self._id(table),)).fetchone()
@@ -51,9 +41,3 @@ class PostgresMarks:
 
     def _id(self, table: str) -> str:
         return f"{self._lake_id}#table/{layout.to_segment(table)}"
-
-    def _session(self) -> Session:
-        """One for each request: tables are made by several threads at once, and connections are the process's own."""
-        url = self._settings.url
-        place = Patience(self._settings.patience_seconds, self._clock, place="postgres_url", what="PostgreSQL", key=url)
-        return Session(connections_to(url), self._settings.schema, place)

@@ -1,12 +1,10 @@
-"""The newest state of a stream in PostgreSQL: of few files from the rows alone, of many from ``manifest.json`` and the
-transactions after it, so that nobody reads a row for each file."""
+"""The newest state in PostgreSQL: of few files from rows, of many from ``manifest.json`` and what came after it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +19,7 @@ from singerlake.format.state.fold import apply
 from singerlake.format.state.model import Manifest
 from singerlake.stores.numbered import Record
 from singerlake.stores.place import StreamPlace
+from singerlake.stores.postgres.connection import Connection
 from singerlake.stores.postgres.read import (
     StreamHead,
     has_more_files,
@@ -36,20 +35,14 @@ from singerlake.stores.segments.objects import SegmentObjects, checksum, to_text
 from singerlake.stores.segments.on_disk import LocalSegments
 from singerlake.stores.segments.stored import read_manifest, sizes_of
 
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
-
-
 _MOST_BEHIND = 20_000
-"""Transactions that are read after ``manifest.json``; where more came, as after a backup of it was restored, rows take
-less memory."""
+"""Transactions that are read after ``manifest.json``; of more, as behind a backup, rows take less memory."""
 
 logger = logging.getLogger(__name__)
 
 
 class NewestState:
-    """Reads the state of one stream. All methods raise ``CorruptObjectError``, ``UnsupportedFormatError``, and what
-    ``Session.read`` and storage raise."""
+    """Reads the state of one stream. Raises what storage and ``Session.read`` raise, and errors of the format."""
 
     def __init__(self, session: Session, place: StreamPlace, table_id: str, segments: SegmentObjects) -> None:
         self._session = session
@@ -163,8 +156,7 @@ def _names(state: Manifest) -> tuple[str, str, str, str | None]:
 
 
 def list_of_rows(connection: Connection, table_id: str) -> FileList:
-    """All listed files, read once. Many are kept in segments on this machine's disk. Raises what ``read_files`` and
-    ``ScratchDatabase`` raise."""
+    """All listed files, read once, many in segments on disk. Raises as ``read_files`` and ``ScratchDatabase``."""
     sizes = sizes_of()
     local = LocalSegments(FileList(), "the files that a state lists")
     parts: list[Part] = []
@@ -178,8 +170,7 @@ def list_of_rows(connection: Connection, table_id: str) -> FileList:
 
 
 class RowSegments:
-    """The ``SegmentSource`` of one stream. Segments are read from storage; one that is gone or damaged there is read
-    from the rows. Rows that have changed since are never taken for it."""
+    """The ``SegmentSource`` of one stream: rows, if they are the same, stand for a segment that is lost on storage."""
 
     def __init__(self, session: Session, table_id: str, objects: SegmentObjects) -> None:
         self._session = session
@@ -189,8 +180,7 @@ class RowSegments:
         """Names of the segments that the rows stood for."""
 
     def load(self, segment: Segment) -> Run:
-        """The files of a segment. Raises ``CorruptObjectError`` where neither storage nor the rows have it, and what
-        both raise."""
+        """The files of a segment. Raises ``CorruptObjectError`` where neither storage nor the rows have it."""
         return next(self.load_each((segment,)))
 
     def touching(self, segment: Segment, start: int, stop: int) -> Run:
@@ -198,8 +188,7 @@ class RowSegments:
         return touching(self.load(segment), start, stop)
 
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
-        """The files of each in turn. ``stored`` is as in ``SegmentSource``; the rows stand for nothing else, they are
-        the state. Raises as ``load``."""
+        """The files of each in turn, ``stored`` as in ``SegmentSource``: the rows are the state. Raises as ``load``."""
         at = 0
         while at < len(segments):
             try:

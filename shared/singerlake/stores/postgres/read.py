@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from singerlake.errors import CorruptObjectError, LostStateError
-from singerlake.format.exact_json import decode
+from singerlake.errors import LostStateError
+from singerlake.format.exact_json import decode_stored
 from singerlake.format.state import features
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.model import Manifest, Position, Retired, Run, SchemaVersion
 from singerlake.interpreter.process import collector_paused
 from singerlake.stores.numbered import Record
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
+from singerlake.stores.postgres.connection import Connection
 
 T = TypeVar("T")
 
@@ -75,7 +73,6 @@ class StreamHead:
 
     @property
     def position(self) -> Position:
-        """The transaction that made the state."""
         return Position(self.number, self.id)
 
 
@@ -89,9 +86,8 @@ def read_head(connection: Connection, table_id: str, *, lock: bool = False) -> S
 
 
 def read_tail(connection: Connection, table_id: str, base: Manifest, head: StreamHead) -> list[Record] | None:
-    """The transactions after ``base`` up to ``head``; None where the tables no longer hold them all, or hold a state
-    that was put in place as a whole. Raises ``LostStateError`` where ``base`` was never in the past of ``head``, though
-    both are of one lineage, and ``CorruptObjectError``."""
+    """The transactions after ``base`` up to ``head``; None where the tables no longer hold them all, or hold a whole
+    new state. Raises ``CorruptObjectError``, and ``LostStateError`` where ``base`` is not in ``head``'s past."""
     before = base.transaction
     records: list[Record] = []
     rows = connection.execute(_TAIL, (table_id, before.number)).fetchall() if before.number < head.number else ()
@@ -124,8 +120,7 @@ def has_more_files(connection: Connection, table_id: str, than: int) -> bool:
 
 
 def read_row(connection: Connection, table_id: str) -> Manifest | None:
-    """What the stream's own row says: the state but for its files; None: no such stream. Raises
-    ``CorruptObjectError``, ``UnsupportedFormatError``."""
+    """The stream's own row; None: no such stream. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     row = connection.execute(_STREAM, (table_id,)).fetchone()
     if row is None:
         return None
@@ -178,7 +173,6 @@ _order = attrgetter("offset", "id")
 
 
 def read_retired(connection: Connection, table_id: str) -> list[Retired]:
-    """The retired files in their order."""
     retired: list[Retired] = []
     after = (-1, -1)
     while rows := connection.execute(_RETIRED, (table_id, *after, _PAGE)).fetchall():
@@ -191,11 +185,6 @@ def read_retired(connection: Connection, table_id: str) -> list[Retired]:
 
 
 def _parsed(body: str, kind: type[T], table: str, table_id: str) -> T:
-    try:
-        return decode(body.encode(), kind)
-    except msgspec.DecodeError as error:
-        raise CorruptObjectError(
-            f"a row of the table {table} is not what it should be: {error}",
-            hint="restore the database, or run 'singerlake rebuild'; nothing was changed",
-            stream=table_id,
-        ) from error
+    what = f"a row of the table {table} is not what it should be"
+    hint = "restore the database, or run 'singerlake rebuild'; nothing was changed"
+    return decode_stored(body.encode(), kind, what, hint=hint, stream=table_id)

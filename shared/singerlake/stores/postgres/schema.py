@@ -1,22 +1,17 @@
-"""The tables of the PostgreSQL manifest store: made and migrated in one place, checked before each use.
+"""The tables of the PostgreSQL manifest store, by section 11.4 of ``shared/docs/format``: made and migrated in one
+place, checked before each use.
 
-Option 3 of Sleeper's proposal: a table of file references, and one of files that says since when a file has had none.
-Version 2 adds the decisions about atomic runs.
-Bodies are JSON in ``text``, not ``jsonb``, which refuses ``\\u0000`` and loses the order of keys; they are in ASCII, so
-that the database's encoding does not matter. Names and ids compare by bytes.
+They are option 3 of Sleeper's proposal. Bodies are JSON in ``text``, not ``jsonb``, which refuses ``\\u0000`` and loses
+the order of keys; in ASCII, so that the database's encoding does not matter. Names and ids compare by bytes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
-from singerlake.stores.postgres.connection import Connections, driver
+from singerlake.stores.postgres.connection import Connection, Connections, driver
 from singerlake.stores.postgres.errors import CREATE, no_schema, standby, translated
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
 
 _VERSION_1 = """
 CREATE TABLE streams (
@@ -108,11 +103,9 @@ class SchemaState:
 
 
 def create_schema(url: str, schema: str) -> SchemaState:
-    """Make or migrate the tables in ``schema``; harmless to repeat, and several at once do it once.
-
-    Raises ``SettingError`` where a newer version made them, or the schema holds tables of somebody else's,
-    ``AccessDeniedError``, ``StorageUnavailableError``.
-    """
+    """Make or migrate the tables in ``schema``; harmless to repeat, and several at once do it once. Raises
+    ``SettingError`` for a newer version or another program's tables, ``AccessDeniedError``,
+    ``StorageUnavailableError``."""
     check_name(schema)
     connections = Connections(url)
     problem: SingerlakeError | None = None

@@ -1,11 +1,8 @@
-"""Transactions on PostgreSQL: a consistent read, and a write that is tried again as a whole until it is done or known
-not to be.
+"""Transactions on PostgreSQL: a consistent read, and a write that is tried again until it is known to be done or not.
 
 Serializable transactions are to be retried from their beginning on SQLSTATE 40001, advisably on 40P01, and with care on
-23505 (PostgreSQL manual, "Serialization Failure Handling").
-
-Whether a transaction took effect whose COMMIT was not answered is found by what it would have left, and by
-``pg_xact_status``.
+23505 (PostgreSQL manual, "Serialization Failure Handling"). Whether one took effect whose COMMIT was not answered is
+found by what it would have left, and by ``pg_xact_status``.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from singerlake.clock import Backoff
+from singerlake.clock import Backoff, Clock
 from singerlake.errors import (
     SettingError,
     SingerlakeError,
@@ -24,22 +21,12 @@ from singerlake.errors import (
     UnknownOutcomeError,
 )
 from singerlake.storage.patience import Patience, RetryReason
-from singerlake.stores.postgres.connection import Connections, driver
-from singerlake.stores.postgres.errors import (
-    LOCK_NOT_AVAILABLE,
-    UNIQUE_VIOLATION,
-    NoAddressError,
-    NotConnectedError,
-    given_up,
-    is_contended,
-    translated,
-)
-from singerlake.stores.postgres.schema import check_version
+from singerlake.stores.postgres import errors
+from singerlake.stores.postgres.connection import Connection, Connections, PostgresSettings, connections_to, driver
+from singerlake.stores.postgres.schema import check_name, check_version
 
 if TYPE_CHECKING:
     import psycopg
-
-    from singerlake.stores.postgres.connection import Connection
 
 
 def is_lost(error: psycopg.Error) -> bool:
@@ -108,10 +95,8 @@ class Session:
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """What ``work`` reads, all of it from one moment. Raises what ``cannot_connect``, ``check_version`` and
-        ``translated`` give.
-
-        On a thread that is in a transaction on the same tables already, it reads in that one: a user of the database
-        may have one connection alone."""
+        ``translated`` give. On a thread that is in a transaction on the same tables, it reads in that one: a user of
+        the database may have one connection alone."""
         connection = self._connections.running(self._schema)
         return work(connection) if connection is not None else self._tried(lambda: self._read_once(work), writes=False)
 
@@ -124,7 +109,6 @@ class Session:
         return self._tried(lambda: self._write_once(work, proof), writes=True)
 
     def close(self) -> None:
-        """Close idle connections."""
         self._connections.close()
 
     def _tried(self, once: Callable[[], T], *, writes: bool) -> T:
@@ -144,10 +128,10 @@ class Session:
                         f"PostgreSQL failed: {_AT_COMMIT}", hint="look at the server's log; nothing was changed"
                     ) from None
                 continue
-            except (NotConnectedError, NoAddressError) as error:
+            except (errors.NotConnectedError, errors.NoAddressError) as error:
                 if not wait.again(error.trouble, said=error.message):
                     assert wait.given_up is not None
-                    raise given_up(error, wait.given_up) from None
+                    raise errors.given_up(error, wait.given_up) from None
                 continue
             except database_error as error:
                 problem = error
@@ -157,18 +141,18 @@ class Session:
             if problem is not None and is_lost(problem):
                 # Connections that lay idle beside this one are probably gone as well.
                 self._connections.close()
-                told = translated(problem, self._schema)
+                told = errors.translated(problem, self._schema)
                 if isinstance(told, SettingError) or not wait.again(RetryReason.SILENT, said=told.message):
                     raise told
                 continue
-            if problem is not None and problem.sqlstate == LOCK_NOT_AVAILABLE:
+            if problem is not None and problem.sqlstate == errors.LOCK_NOT_AVAILABLE:
                 waits += 1
                 if waits >= _WAITS:
                     break
-            elif problem is not None and not is_contended(problem):
-                unique += problem.sqlstate == UNIQUE_VIOLATION
-                if problem.sqlstate != UNIQUE_VIOLATION or unique >= _UNIQUE_ATTEMPTS:
-                    raise translated(problem, self._schema)
+            elif problem is not None and not errors.is_contended(problem):
+                unique += problem.sqlstate == errors.UNIQUE_VIOLATION
+                if problem.sqlstate != errors.UNIQUE_VIOLATION or unique >= _UNIQUE_ATTEMPTS:
+                    raise errors.translated(problem, self._schema)
             tries += 1
             backoff.wait()
         raise TooManyConflictsError(
@@ -246,6 +230,16 @@ class Session:
             hint="run again; nothing was deleted",
             postgres_schema=self._schema,
         )
+
+
+def session_of(settings: PostgresSettings, clock: Clock) -> Session:
+    """Transactions on the tables that ``settings`` name. Raises ``SettingError`` where the driver is missing, or the
+    schema cannot have this name."""
+    check_name(settings.schema)
+    driver()
+    url = settings.url
+    patience = Patience(settings.patience_seconds, clock, place="postgres_url", what="PostgreSQL", key=url)
+    return Session(connections_to(url), settings.schema, patience)
 
 
 def current_xid(connection: Connection) -> str:

@@ -1,11 +1,9 @@
-"""What one transaction does to one stream or to several: found before their rows are locked, or with them locked where
-others came first, then written."""
+"""What one transaction does to streams: found before their rows are locked, or with them locked, then written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,11 +26,8 @@ from singerlake.stores.postgres.change import (
     whole_delta,
     write_change,
 )
+from singerlake.stores.postgres.connection import Connection
 from singerlake.stores.segments.on_disk import on_disk
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
-
 
 _KEEP = "INSERT INTO commits (tap_id, name, body) VALUES (%s, %s, %s)"
 _BY_NAME = "SELECT body FROM commits WHERE tap_id = %s AND name = %s"
@@ -68,8 +63,7 @@ def applied(state: Manifest, transaction: Transaction) -> Manifest | Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From the state ``before`` to the one ``after`` a transaction. ``xid`` is PostgreSQL's number of its own
-    transaction, as text. ``changed`` is what differs, None: to be found."""
+    """From ``before`` to ``after``, in PostgreSQL's transaction ``xid``. ``changed``: the difference, None: to find."""
 
     table_id: str
     before: Manifest
@@ -79,8 +73,7 @@ class Step:
     changed: Delta | None = None
 
     def write(self, connection: Connection) -> None:
-        """Bring the tables to the state ``after``. Raises ``CorruptObjectError`` where they did not hold the one
-        before."""
+        """Bring the tables to ``after``. Raises ``CorruptObjectError`` where they did not hold ``before``."""
         changed = self.changed or delta(self.before, self.after, self.transaction.change)
         write_change(connection, self.table_id, self.before, self.after, changed, self._entry)
         if isinstance(self.transaction.change, Rebase):
@@ -107,8 +100,7 @@ class Step:
 def write_together(
     connection: Connection, tap_id: str, steps: Mapping[str, Step], decide: Callable[[Mapping[str, Brought]], Decision]
 ) -> Decision:
-    """Write what an atomic run does to its streams, by their names, and the decision about it, which is given back.
-    Raises as ``Step.write``."""
+    """Write what an atomic run does to its streams, by name; gives the decision. Raises as ``Step.write``."""
     streams: dict[str, Brought] = {}
     for stream, step in steps.items():
         step.write(connection)
@@ -126,12 +118,10 @@ def keep_decision(connection: Connection, tap_id: str, decision: Decision) -> No
 
 
 def is_kept(connection: Connection, tap_id: str, name: str) -> bool:
-    """Whether there is a decision about a commit."""
     return connection.execute(_BY_NAME, (tap_id, name)).fetchone() is not None
 
 
 def read_decision(connection: Connection, tap_id: str, name: str) -> Decision | None:
-    """The decision about a commit; None where there is none. Raises ``CorruptObjectError``,
-    ``UnsupportedFormatError``."""
+    """The decision about a commit; None: none. Raises ``CorruptObjectError``, ``UnsupportedFormatError``."""
     row = connection.execute(_BY_NAME, (tap_id, name)).fetchone()
     return None if row is None else decision_from_json(row[0].encode(), key=f"commits/{tap_id}/{name}.json")

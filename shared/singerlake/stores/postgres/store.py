@@ -1,10 +1,6 @@
 """``postgres``: the state is rows of a PostgreSQL database, and a transaction is a serializable one there (Sleeper's
-proposed PostgreSQL store, its option 3).
-
-Numbers and offsets come from the stream's row, never from a sequence, which has gaps. A writer that is behind is
-brought up within its own commit, under the row's lock, where that is cheap, so that writers at one stream queue rather
-than race.
-"""
+proposed PostgreSQL store, its option 3). Numbers and offsets come from the stream's row, never from a sequence, which
+has gaps. A writer that is behind is brought up within its own commit, where that is cheap."""
 
 from __future__ import annotations
 
@@ -12,59 +8,47 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
 from singerlake.format.decision import Brought, Decision
 from singerlake.format.exact_json import ascii_json
+from singerlake.format.state import transactions as tx
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import in_lake
 from singerlake.format.state.manifest import check_own
 from singerlake.format.state.model import Manifest, Position
-from singerlake.format.state.transactions import (
-    AddFiles,
-    AddTogether,
-    CollectFiles,
-    CommitFiles,
-    ExpireFiles,
-    Rebase,
-    RecordRun,
-    ReplaceFiles,
-    RetireFiles,
-    Transaction,
-)
-from singerlake.storage.patience import Patience
 from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.together import CommittedTogether, Completion, RefusedShare, Share
 from singerlake.stores.commit import is_done
-from singerlake.stores.numbered import Record
+from singerlake.stores.numbered import Record, loaded_at_number
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Abilities, Loaded, Outdated, Trimmed
-from singerlake.stores.postgres.change import (
-    TransactionRow,
-    listed_and_retired,
-    whole_delta,
-    write_change,
-)
-from singerlake.stores.postgres.connection import PostgresSettings, connections_to, driver
+from singerlake.stores.port import Abilities, Loaded, ManifestStore, Outdated, Trimmed
+from singerlake.stores.postgres.change import TransactionRow, listed_and_retired, whole_delta, write_change
+from singerlake.stores.postgres.connection import Connection, PostgresSettings
 from singerlake.stores.postgres.newest import NewestState, checked, corrupt, folded
 from singerlake.stores.postgres.read import StreamHead, read_head, read_tail
-from singerlake.stores.postgres.schema import check_name
-from singerlake.stores.postgres.session import Session, WriteResult, current_xid
+from singerlake.stores.postgres.session import WriteResult, current_xid, session_of
 from singerlake.stores.postgres.step import Planned, Step, applied, is_kept, planned, read_decision, write_together
 from singerlake.stores.publish import Snapshots, SnapshotSettings, publish_manifest, refuse_foreign
 from singerlake.stores.segments.objects import SegmentObjects
-
-if TYPE_CHECKING:
-    from singerlake.stores.postgres.connection import Connection
 
 Outcome = Loaded | Outdated | Conflict
 
 _LONGEST_TAIL = 1000
 """Transactions read while the stream's row is locked; a writer further behind catches up first."""
 _TRIMMED_AT_ONCE = 10_000
-_FIT_ANY = (AddFiles, AddTogether, CommitFiles, ReplaceFiles, ExpireFiles, RetireFiles, CollectFiles, RecordRun)
+_FIT_ANY = (
+    tx.AddFiles,
+    tx.AddTogether,
+    tx.CommitFiles,
+    tx.ReplaceFiles,
+    tx.ExpireFiles,
+    tx.RetireFiles,
+    tx.CollectFiles,
+    tx.RecordRun,
+)
 """Changes that need not follow the state that their author saw. What replaces a whole state, or ends it, does."""
 
 _BY_ID = "SELECT FROM transactions WHERE table_id = %s AND number = %s AND id = %s"
@@ -77,7 +61,7 @@ _TRIM = "DELETE FROM transactions WHERE table_id = %s AND number <= %s"
 _LEFT = "SELECT FROM transactions WHERE table_id = %s AND number <= %s LIMIT 1"
 
 
-class PostgresStore:
+class PostgresStore(ManifestStore):
     """Manifest store of one stream. ``table_id`` names it in the database.
 
     Every method may raise ``SettingError`` (no tables, or of another version; a URL that leads nowhere),
@@ -97,25 +81,16 @@ class PostgresStore:
         completion: Completion | None = None,
         snapshots: SnapshotSettings | None = None,
     ) -> None:
-        check_name(settings.schema)
-        driver()
+        self._session = session_of(settings, place.clock)
         self._place = place
         self._settings = settings
         self.segments = SegmentObjects(place.storage, place.tap, place.stream)
         self._table_id = table_id
         self._lake_id = lake_id
-        patience = Patience(
-            settings.patience_seconds, place.clock, place="postgres_url", what="PostgreSQL", key=settings.url
-        )
-        self._session = Session(connections_to(settings.url), settings.schema, patience)
         self._newest = NewestState(self._session, place, table_id, self.segments)
         decisions = Decisions(place.storage, place.tap)
         self.completion = completion or Completion(decisions, self._decision, self._of_stream)
         self._snapshots = Snapshots(self.segments, place.clock, snapshots or SnapshotSettings(), eager=True)
-
-    @property
-    def exclusive(self) -> bool:
-        return False
 
     def load(self) -> Loaded | None:
         """The newest state, all of it from one moment."""
@@ -161,19 +136,18 @@ class PostgresStore:
             return WriteResult(manifest, head.xid)
 
         created = self._session.write(work, lambda connection: self._has(connection, position))
-        loaded = self.load() if created is None else _loaded(created)
+        loaded = self.load() if created is None else loaded_at_number(created)
         if loaded is None:
             raise corrupt(manifest, "a stream just born has no state")
         self.completion.complete(loaded.manifest)
         publish_manifest(self.segments, loaded.manifest)
         return loaded
 
-    def commit(self, base: Loaded, transaction: Transaction) -> Outcome:
-        """Make ``transaction`` the one after ``base``, or, where what it does fits any newer state as well, after the
-        newest. A whole new state takes the place of rows that do not match the one before. Raises
-        ``UnknownOutcomeError``, ``TooManyConflictsError``."""
+    def commit(self, base: Loaded, transaction: tx.Transaction) -> Outcome:
+        """Make ``transaction`` the one after ``base``, or after the newest where it fits that as well. A whole new
+        state takes the place of rows that do not match. Raises ``UnknownOutcomeError``, ``TooManyConflictsError``."""
         self.completion.complete(base.manifest)
-        is_whole = isinstance(transaction.change, Rebase)
+        is_whole = isinstance(transaction.change, tx.Rebase)
         plan = planned(base.manifest, transaction)
         aim: list[Position] = []
 
@@ -184,7 +158,7 @@ class PostgresStore:
                 return WriteResult(step)
             aim.append(step.after.transaction)
             write(step, connection)
-            return WriteResult(_loaded(step.after), step.xid)
+            return WriteResult(loaded_at_number(step.after), step.xid)
 
         def proof(connection: Connection) -> bool:
             return self._has(connection, aim[0])
@@ -224,7 +198,7 @@ class PostgresStore:
                     return WriteResult(Outdated())
                 steps[share.stream] = step
             decision = write_together(connection, self._tap_id, steps, decide)
-            states = tuple(_loaded(steps[share.stream].after) for share in shares)
+            states = tuple(loaded_at_number(steps[share.stream].after) for share in shares)
             return WriteResult(CommittedTogether(states, decision), steps[in_order[0].stream].xid)
 
         return self._session.write(work, lambda connection: is_kept(connection, self._tap_id, name))
@@ -235,15 +209,13 @@ class PostgresStore:
         self._snapshots.where_due(state.manifest, run_ended=run_ended)
 
     def other_lakes(self) -> tuple[str, ...]:
-        """As the port says."""
         own, _, stream = self._table_id.partition("/")
         names = (ascii_json(self._place.tap), ascii_json(self._place.stream))
         rows = self._session.read(lambda connection: connection.execute(_OF_OTHERS, names).fetchall())
         return tuple(sorted({table_id.removesuffix(f"/{stream}") for (table_id,) in rows} - {own}))
 
     def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
-        """Remove the transactions that only a writer behind the last ``keep`` would read; the tables are the snapshot,
-        and ``manifest.json`` is brought up first."""
+        """Remove transactions up to the last ``keep``; the tables are the snapshot, ``manifest.json`` comes first."""
         row = self._session.read(lambda connection: connection.execute(_COUNT, (keep, self._table_id)).fetchone())
         if row is None:
             return Trimmed(floor=-1, transactions=0, keys=0)
@@ -261,7 +233,7 @@ class PostgresStore:
         self._session.close()
 
     def _step(
-        self, connection: Connection, base: Manifest, transaction: Transaction, plan: Planned | None
+        self, connection: Connection, base: Manifest, transaction: tx.Transaction, plan: Planned | None
     ) -> Step | Outcome:
         """What ``transaction`` does to the stream, whose row is locked from here on; the newest state where all of it
         is done already. ``plan`` is what it does to ``base``."""
@@ -270,14 +242,14 @@ class PostgresStore:
         if head is None or state is None:
             return Outdated()
         if state is not base and is_done(state, transaction.change):
-            return _loaded(state)
+            return loaded_at_number(state)
         if state is base and plan is not None:
             return Step(self._table_id, base, plan.after, transaction, head.xid, plan.changed)
         after = applied(state, transaction)
         return after if isinstance(after, Conflict) else Step(self._table_id, state, after, transaction, head.xid)
 
     def _caught_up(
-        self, connection: Connection, base: Manifest, transaction: Transaction, head: StreamHead
+        self, connection: Connection, base: Manifest, transaction: tx.Transaction, head: StreamHead
     ) -> Manifest | None:
         """The state that ``transaction`` is to follow; None where the caller has to catch up before. So it has where an
         atomic run came meanwhile, which has to be completed before anything follows it."""
@@ -327,19 +299,14 @@ class PostgresStore:
         own = check_own(
             manifest, tap=self._place.tap, stream=self._place.stream, store=self.kind, key=self._place.manifest_key
         )
-        return _loaded(in_lake(own, self._lake_id))
+        return loaded_at_number(in_lake(own, self._lake_id))
 
 
 @contextmanager
 def _segments_may_be_gone(base: Manifest) -> Iterator[None]:
-    """A segment of an old state may be collected, and what the rows had in its place may be replaced: then the newest
-    state is to be read, which names others."""
+    """A segment of an old state may be collected, and its rows replaced: then the newest state is to be read."""
     try:
         yield
     except CorruptObjectError:
         if not base.files.segments:
             raise
-
-
-def _loaded(manifest: Manifest) -> Loaded:
-    return Loaded(manifest, str(manifest.transaction.number))

@@ -1,7 +1,6 @@
 """Messages of a queue, committed: the core of every committer.
 
-A message is told to be done only behind the commit of its transaction, or where it is dropped. Everything else comes
-again, and is then found in the state.
+A message is done only behind the commit of its transaction, or where it is dropped. All others come again.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ _KEPT_SECONDS = 600.0
 """How long a state is followed before it is loaded anew, should somebody have put another one in its place."""
 _LOCK = LockSettings(max_wait=10.0)
 """Short, since writers stop waiting: their own commit needs no lock."""
-
 
 MOST = 10
 """Messages that a queue gives at once."""
@@ -171,7 +169,7 @@ class Committer:
                 reason = committed.refused[id]
                 logger.warning("message %s is refused: %s", message.id, shown(reason))
                 self._refuse(there.tap, there.name, id, reason)
-        logger.debug("%s/%s: %d transactions at once", shown(there.tap), shown(there.name), committed.parts)
+        logger.debug("%s/%s: %d transactions at once", shown(there.tap), shown(there.name), len(committed.parts))
 
     def _refuse(self, tap: str, stream: str, id: str, reason: str) -> None:
         try:
@@ -220,19 +218,10 @@ class Committer:
 
 @dataclass
 class Committed:
-    """What became of transactions: ``base`` is a state that holds all of them but those that were ``refused`` (why, by
-    transaction id) or came too late (``late``)."""
+    """What becomes of transactions: ``base`` holds all but those ``refused`` (why, by id) or too ``late``. ``parts``
+    are those that it took, or takes, one after the other; before ``undecided`` another run has to be decided."""
 
     base: Loaded
-    refused: dict[str, str] = field(default_factory=dict)
-    late: set[str] = field(default_factory=set)
-    parts: int = 0
-
-
-@dataclass
-class _Fitting:
-    """Of some transactions, those that a state still takes, one after the other."""
-
     parts: list[Wanted] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     late: set[str] = field(default_factory=set)
@@ -242,30 +231,26 @@ class _Fitting:
 def commit_parts(
     store: ManifestStore, base: Loaded, wanted: Sequence[Wanted], *, clock: Clock, ids: IdSource
 ) -> Committed:
-    """Commit transactions in their order, all that fit in one of the store; in a store that settles commits later, one
-    after the other. What is in the state already is left out. A refusal counts only with the newest state.
-
-    Raises ``TooManyConflictsError`` and ``UnknownOutcomeError``, and what the store raises; then any of them may be
-    committed, and doing it all again is harmless.
-    """
+    """Commit transactions in their order, all that fit in one; one after the other in a store that settles commits
+    later. What is in the state is left out. A refusal counts only with the newest state. Raises
+    ``TooManyConflictsError``, ``UnknownOutcomeError``, and what the store raises; doing it all again is harmless."""
     backoff, unknown = between_tries(clock), None
     fresh = False
     for _ in range(ATTEMPTS):
-        fitting = _fitting(base.manifest, wanted, clock)
-        done = Committed(base, fitting.refused, fitting.late, len(fitting.parts))
+        done = _fitting(base, wanted, clock)
         outcome: Loaded | Outdated | Conflict | None = None
-        if fitting.refused and not fresh and fitting.undecided is None:
+        if done.refused and not fresh and done.undecided is None:
             pass
-        elif fitting.undecided is not None:
+        elif done.undecided is not None:
             # Waits until that is decided, or decides it.
-            store.commit(base, fitting.undecided.transaction)
-        elif not fitting.parts:
+            store.commit(base, done.undecided.transaction)
+        elif not done.parts:
             return done
         elif store.abilities.settles:
-            return _one_by_one(store, done, fitting.parts, clock)
+            return _one_by_one(store, done, clock)
         else:
             try:
-                outcome = _committed(store, base, fitting.parts, clock, ids)
+                outcome = _committed(store, base, done.parts, clock, ids)
             except UnknownOutcomeError as error:
                 unknown = error
             if isinstance(outcome, Loaded):
@@ -289,9 +274,9 @@ def _committed(
     return commit_once(store, base, transaction, clock=clock)
 
 
-def _one_by_one(store: ManifestStore, done: Committed, parts: Sequence[Wanted], clock: Clock) -> Committed:
-    commits = [submit_transaction(store, done.base, part.transaction, clock=clock) for part in parts]
-    for part, commit in zip(parts, commits, strict=True):
+def _one_by_one(store: ManifestStore, done: Committed, clock: Clock) -> Committed:
+    commits = [submit_transaction(store, done.base, part.transaction, clock=clock) for part in done.parts]
+    for part, commit in zip(done.parts, commits, strict=True):
         outcome = commit.wait(done.base)
         if isinstance(outcome, Conflict):
             done.refused[part.transaction.id] = outcome.reason
@@ -300,8 +285,8 @@ def _one_by_one(store: ManifestStore, done: Committed, parts: Sequence[Wanted], 
     return done
 
 
-def _fitting(state: Manifest, wanted: Sequence[Wanted], clock: Clock) -> _Fitting:
-    fitting, now = _Fitting(), clock.now()
+def _fitting(base: Loaded, wanted: Sequence[Wanted], clock: Clock) -> Committed:
+    state, fitting, now = base.manifest, Committed(base), clock.now()
     for each in wanted:
         id = each.transaction.id
         if is_done(state, each.change):
@@ -348,8 +333,7 @@ class Worker:
         self._backoff = Backoff(self.clock, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
 
     def run(self, *, idle_exit: float | None = None) -> None:
-        """Work until ``ended``, or until no message came for ``idle_exit`` seconds. A queue or a storage that fails is
-        waited for, and told in the log. Raises nothing that may pass."""
+        """Work until ``ended``, or ``idle_exit`` seconds without a message. Failures are logged and waited for."""
         busy_at = self.clock.monotonic()
         while not self.ended.is_set():
             taken = self.once()

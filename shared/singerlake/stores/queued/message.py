@@ -1,7 +1,6 @@
 """What a writer sends to a queue, and what a committer takes for that.
 
-Who commits believes of a message only what it can check: keys are made of the names in it by the lake's own rules, and
-never read from it.
+Who commits believes only what it can check: keys are made of a message's names, and never read from it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ FORMAT = 1
 LARGEST = 200_000
 """Bytes of a message from which on its transaction is an object instead: a queue takes 256 KiB."""
 
-
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 """What comes of a text that is not a message, the second one of one that is too deep."""
 
@@ -45,33 +43,25 @@ class Received:
 
 
 class Queue(Protocol):
-    """A queue that many threads may share. Every method may raise ``AccessDeniedError``, ``SettingError`` and
-    ``StorageUnavailableError``."""
+    """A queue for many threads. Raises ``AccessDeniedError``, ``SettingError``, ``StorageUnavailableError``."""
 
     @property
     def name(self) -> str:
         """What the log calls it: its URL, which holds no secret."""
-        ...
 
     def send(self, body: str, *, group: str, deduplication: str) -> None:
-        """Put a message behind those of its ``group``. One of the same ``deduplication`` may be dropped. It may have
-        been put there although this raises."""
-        ...
+        """Put a message behind its ``group``, perhaps also if this raises. A second ``deduplication`` may be
+        dropped."""
 
     def receive(self, most: int, *, wait: int) -> Sequence[Received]:
-        """Up to ``most`` messages, waiting up to ``wait`` seconds for the first. Others of their groups are given out
-        once these are deleted; these are given out again if they are not."""
-        ...
+        """Up to ``most`` messages, after up to ``wait`` seconds; those of their groups wait until these are deleted."""
 
     def delete(self, messages: Sequence[Received]) -> Sequence[Received]:
         """Delete messages; gives those that could not be, which will be given out again."""
-        ...
 
 
 class CommitMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One transaction to be committed, of the stream ``stream`` of the tap ``tap``, kept by the store ``store``, before
-    ``until`` (RFC 3339). ``behind`` is a file that has to be in the stream before. A ``transaction`` that is not here
-    is an object of the stream's folder, with the checksum ``sha256``."""
+    """One transaction to be committed: a message of section 11.7 of ``shared/docs/format``."""
 
     format: int
     lake_id: str
@@ -106,7 +96,6 @@ class Wanted:
 
     @property
     def change(self) -> AddFiles:
-        """What it adds."""
         change = self.transaction.change
         assert isinstance(change, AddFiles)
         return change

@@ -48,9 +48,9 @@ QUEUE_SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class QueueSettings:
-    """``url`` is that of an SQS queue. ``patience_seconds`` is how long a writer waits for a committer before it
-    commits by itself. ``groups`` is how many groups of messages a stream may have whose store takes concurrent writers.
-    Raises ``SettingError``, which shows no user and no password of a URL."""
+    """``url`` is an SQS queue's. ``patience_seconds`` is how long a writer waits before it commits by itself;
+    ``groups`` of messages has a stream whose store takes concurrent writers. Raises ``SettingError``, without
+    secrets."""
 
     url: str = field(repr=False)
     patience_seconds: int = PATIENCE_SECONDS

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from singerlake.aws import errors as aws_errors
-from singerlake.aws.session import in_session, region_for
+from singerlake.aws.session import client_of, in_session, region_for
 from singerlake.aws.settings import S3Settings
 from singerlake.clock import Clock
 from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError, StorageUnavailableError
@@ -51,8 +51,7 @@ _BUSY = frozenset({"RequestThrottled", "ThrottlingException", "Throttling", "Ove
 
 
 class SqsQueue:
-    """A FIFO queue, which many threads may share. ``s3`` gives credentials and region; what concerns S3 alone is not
-    looked at. Nothing is sent before the first call."""
+    """A FIFO queue, for many threads, by credentials and region of ``s3``. Nothing is sent before the first call."""
 
     def __init__(self, settings: QueueSettings, s3: S3Settings | None = None, *, clock: Clock) -> None:
         self._url = settings.url
@@ -67,7 +66,6 @@ class SqsQueue:
         return self._url
 
     def send(self, body: str, *, group: str, deduplication: str) -> None:
-        """As the port says."""
         self._ask(
             lambda client: client.send_message(
                 QueueUrl=self._url, MessageBody=body, MessageGroupId=group, MessageDeduplicationId=deduplication
@@ -75,7 +73,6 @@ class SqsQueue:
         )
 
     def receive(self, most: int, *, wait: int) -> Sequence[Received]:
-        """As the port says."""
         reply = self._ask(
             lambda client: client.receive_message(QueueUrl=self._url, MaxNumberOfMessages=most, WaitTimeSeconds=wait)
         )
@@ -85,7 +82,6 @@ class SqsQueue:
         ]
 
     def delete(self, messages: Sequence[Received]) -> Sequence[Received]:
-        """As the port says."""
         entries = [{"Id": str(at), "ReceiptHandle": each.receipt} for at, each in enumerate(messages)]
         reply = self._ask(lambda client: client.delete_message_batch(QueueUrl=self._url, Entries=entries))
         return [messages[int(each["Id"])] for each in reply.get("Failed", ())]
@@ -146,18 +142,17 @@ class SqsQueue:
             return self._connected
 
     def _connect(self, session: Any) -> Any:
-        from botocore.config import Config
-
-        config = Config(
-            retries={"total_max_attempts": _TRIES, "mode": "standard"},
-            connect_timeout=_CONNECT_SECONDS,
-            # A poll is answered after the time that it asks to wait.
-            read_timeout=_READ_SECONDS + LONGEST_WAIT,
-            max_pool_connections=32,
-            tcp_keepalive=True,
-        )
         parts = urlsplit(self._url)
         endpoint = f"{parts.scheme}://{parts.netloc}"
         named = _REGION.search(parts.netloc)
         region = named.group(1) if named else region_for(self._settings, session, endpoint)
-        return session.create_client("sqs", region_name=region, endpoint_url=endpoint, config=config)
+        return client_of(
+            session,
+            "sqs",
+            region=region,
+            endpoint_url=endpoint,
+            # A poll is answered after the time that it asks to wait.
+            read_timeout=_READ_SECONDS + LONGEST_WAIT,
+            connect_timeout=_CONNECT_SECONDS,
+            retries={"total_max_attempts": _TRIES, "mode": "standard"},
+        )

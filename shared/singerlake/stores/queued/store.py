@@ -1,9 +1,6 @@
-"""A manifest store whose commits go by way of a queue.
-
-The queue is a hint, and the store is the truth. A writer takes a transaction for committed only once the store's own
-state shows its files. So a message may be lost, come twice or come late, and a writer whose patience ends commits by
-itself, though a committer may do the same at that moment.
-"""
+"""A manifest store whose commits go by way of a queue, which is a hint: the store is the truth. A writer takes a
+transaction for committed only once the store's own state shows its files. So a message may be lost, come twice or late,
+and a writer whose patience ends commits by itself, though a committer may do the same at that moment."""
 
 from __future__ import annotations
 
@@ -19,11 +16,10 @@ from singerlake.errors import SettingError, SingerlakeError, UnknownOutcomeError
 from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.fold import apply
-from singerlake.format.state.model import Manifest
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.stores.commit import Commit, is_done, state_lost, submit_transaction
 from singerlake.stores.place import StreamPlace
-from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending, Trimmed
+from singerlake.stores.port import Loaded, ManifestStore, Outdated, Pending
 from singerlake.stores.queued.message import (
     FORMAT,
     LARGEST,
@@ -127,6 +123,12 @@ class QueuedStore:
     def __init__(self, inner: ManifestStore, place: StreamPlace, sender: Sender, *, lake_id: str) -> None:
         self.kind = inner.kind
         self.segments = inner.segments
+        self.load = inner.load
+        self.create = inner.create
+        self.catch_up = inner.catch_up
+        self.publish = inner.publish
+        self.other_lakes = inner.other_lakes
+        self.trim = inner.trim
         # A committer takes the locks around its own commit, and nothing may rest on them.
         self.abilities = replace(
             inner.abilities, settles=True, locks=False, prepares=False, together=False, most_together=None
@@ -150,21 +152,8 @@ class QueuedStore:
             )
         return False
 
-    def load(self) -> Loaded | None:
-        """As the store itself."""
-        return self._inner.load()
-
-    def create(self, manifest: Manifest) -> Loaded:
-        """As the store itself."""
-        return self._inner.create(manifest)
-
-    def catch_up(self, base: Loaded) -> Loaded | None:
-        """As the store itself."""
-        return self._inner.catch_up(base)
-
     def commit(self, base: Loaded, transaction: Transaction) -> Loaded | Outdated | Conflict | Pending:
-        """Send new files, and let everything else wait for what was sent before it. Where there is no such thing, and
-        for new files that cannot be sent, as the store itself."""
+        """Send new files, and let everything else wait for them. What waits for nothing goes to the store itself."""
         for_queue = self._is_for_queue(base, transaction)
         if for_queue and not self._waiting and isinstance(refused := apply(base.manifest, transaction), Conflict):
             return refused
@@ -182,8 +171,7 @@ class QueuedStore:
         return Pending(transaction.id, self._sender.name)
 
     def settle(self, base: Loaded, pending: Pending) -> Loaded | Conflict | None:
-        """As the port says, in the order of the commits. Commits by itself what no committer took in time, or refused.
-        Raises as ``submit_transaction``."""
+        """In the order of the commits, by itself where no committer did in time. Raises as ``submit_transaction``."""
         state = base
         while pending.id not in self._outcomes and self._waiting:
             first = next(iter(self._waiting.values()))
@@ -200,18 +188,6 @@ class QueuedStore:
                 "a transaction waits that this writer did not send", hint="run again; nothing is lost", key=pending.key
             )
         return self._outcomes.pop(pending.id)
-
-    def publish(self, state: Loaded, *, run_ended: bool = False) -> None:
-        """As the store itself."""
-        self._inner.publish(state, run_ended=run_ended)
-
-    def other_lakes(self) -> tuple[str, ...]:
-        """As the store itself."""
-        return self._inner.other_lakes()
-
-    def trim(self, *, keep: int, dry_run: bool = True) -> Trimmed:
-        """As the store itself."""
-        return self._inner.trim(keep=keep, dry_run=dry_run)
 
     def _is_for_queue(self, base: Loaded, transaction: Transaction) -> bool:
         change = transaction.change
@@ -281,15 +257,8 @@ class QueuedStore:
         return waiting.refused
 
     def _clean(self, settled: _Waiting) -> None:
-        place = self._place
-        remove_objects(
-            place.storage,
-            place.tap,
-            place.stream,
-            settled.transaction.id,
-            body=settled.body,
-            refusal=settled.refused,
-        )
+        place, id = self._place, settled.transaction.id
+        remove_objects(place.storage, place.tap, place.stream, id, body=settled.body, refusal=settled.refused)
 
     def _group_in(self, shares: int) -> str:
         """One group a stream, since its transactions exclude each other, but in a store that takes several at once."""

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
 from isal import igzip_lib
 
 from singerlake.clock import random_id
 from singerlake.errors import CorruptObjectError
 from singerlake.format import layout
-from singerlake.format.exact_json import decode, encode
+from singerlake.format.exact_json import decode_stored, encode
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.cut import Sizes
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.file_list import Run, touching
+from singerlake.format.state.files.file_list import Run, SegmentSource
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.interpreter.process import collector_paused
-from singerlake.interpreter.threads import threads_ahead
+from singerlake.interpreter.threads import in_order, side_by_side, threads_ahead
 from singerlake.storage.conditional import put_on_condition
 from singerlake.storage.port import Refused, Storage
 
@@ -32,7 +30,6 @@ _KEPT = 8
 _AHEAD = 4
 _AT_ONCE = 8
 _LEVEL = 1
-_GZIP_WINDOW = 31
 _DAMAGED = "restore it, or run 'singerlake rebuild --discard-manifest', which takes the state from the data files"
 
 _kept: OrderedDict[tuple[str, str], Run] = OrderedDict()
@@ -41,8 +38,7 @@ _keeping = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class SegmentCopy:
-    """That there is something of the segment ``name``. ``whole``: all of it. ``noted`` is when it was seen that nobody
-    needs it, RFC 3339; empty: it was not."""
+    """A copy of the segment ``name``. ``noted``: when it was seen that nobody needs it, RFC 3339; empty: never."""
 
     name: str
     whole: bool = False
@@ -54,20 +50,16 @@ class SegmentCopies(Protocol):
 
     def kept(self) -> list[SegmentCopy]:
         """What there is."""
-        ...
 
     def note(self, copies: Sequence[SegmentCopy]) -> None:
         """Keep what is noted of ``copies``."""
-        ...
 
     def remove(self, copies: Sequence[SegmentCopy]) -> None:
         """Remove ``copies``. What is removed in part is still found, and nobody takes it for whole."""
-        ...
 
 
-class SegmentObjects:
-    """The segments of one stream, and the ``SegmentSource`` of its states. A manifest store may have a subclass of
-    this, which keeps copies of them, too."""
+class SegmentObjects(SegmentSource):
+    """The segments of one stream, and the ``SegmentSource`` of its states. A subclass may keep copies of them, too."""
 
     lost: Container[str] = ()
     sizes: Sizes | None = None
@@ -81,8 +73,7 @@ class SegmentObjects:
         self.stream = stream
 
     def load(self, segment: Segment) -> Run:
-        """The files of a segment; of those read last some are kept. Raises ``CorruptObjectError`` for one that is gone,
-        or is another than the state says, and what storage raises."""
+        """The files of a segment; some are kept. Raises ``CorruptObjectError`` where it is gone or another."""
         if (run := at_hand(segment)) is not None:
             return run
         run = self._decoded(segment, self._own_text(segment))
@@ -92,10 +83,6 @@ class SegmentObjects:
                 _kept.popitem(last=False)
         return run
 
-    def touching(self, segment: Segment, start: int, stop: int) -> Run:
-        """Its files that hold any offset from ``start`` up to ``stop``. Raises as ``load``."""
-        return touching(self.load(segment), start, stop)
-
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
         """The files of each in turn; some are read ahead, and none is kept. Raises as ``load``."""
         if len(segments) < 2 or _AHEAD < 2:
@@ -103,22 +90,13 @@ class SegmentObjects:
                 yield self._decoded(each, self.text(each)) if stored else self.load(each)
             return
         with threads_ahead(_AHEAD, "segments") as executor:
-            waiting: deque[tuple[Segment, Future[bytes]]] = deque()
-            following = iter(segments)
-            while True:
-                while len(waiting) < _AHEAD and (segment := next(following, None)) is not None:
-                    waiting.append((segment, executor.submit(self.text, segment)))
-                if not waiting:
-                    return
-                segment, text = waiting.popleft()
-                yield self._decoded(segment, text.result())
+            texts = in_order(executor, self.text, segments, most=_AHEAD)
+            for segment, text in zip(segments, texts, strict=True):
+                yield self._decoded(segment, text)
 
     def write(self, pieces: Sequence[Sequence[DataFile]]) -> list[Segment]:
         """Keep each of ``pieces`` as a new segment. Raises what storage raises."""
-        if len(pieces) < 2 or _AT_ONCE < 2:
-            return [self._written(piece) for piece in pieces]
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="segments") as executor:
-            return list(executor.map(self._written, pieces))
+        return side_by_side(self._written, pieces, threads=_AT_ONCE, name="segments")
 
     def name(self, segments: Sequence[Segment], at_hand: Mapping[str, Sequence[DataFile]]) -> None:
         """Called before a state that names ``segments`` is stored, with the files of some of them by name."""
@@ -159,18 +137,14 @@ class SegmentObjects:
         return text
 
     def _decoded(self, segment: Segment, text: bytes) -> Run:
-        try:
-            with collector_paused():
-                files = decode(text, list[DataFile])
-        except msgspec.DecodeError as error:
-            raise CorruptObjectError(
-                f"not a segment of a stream's state: {error}", hint=_DAMAGED, key=self._key(segment)
-            ) from error
+        what, key = "not a segment of a stream's state", self._key(segment)
+        with collector_paused():
+            files = decode_stored(text, list[DataFile], what, hint=_DAMAGED, key=key)
         if not files or (files[0].offset, files[-1].end, len(files)) != (segment.offset, segment.end, segment.files):
             raise CorruptObjectError(
                 "a segment of the stream's state has other files than the state says",
                 hint=_DAMAGED,
-                key=self._key(segment),
+                key=key,
             )
         offset = segment.offset
         for file in files:
@@ -178,7 +152,7 @@ class SegmentObjects:
                 raise CorruptObjectError(
                     f"a segment of the stream's state contradicts itself at file {file.path}",
                     hint="run 'singerlake rebuild --discard-manifest', which takes the state from the data files",
-                    key=self._key(segment),
+                    key=key,
                 )
             offset += file.messages
         return AppendOnlyList(files)

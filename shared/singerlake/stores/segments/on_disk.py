@@ -11,7 +11,7 @@ from singerlake.format import layout
 from singerlake.format.exact_json import decode
 from singerlake.format.state.append_only import AppendOnlyList
 from singerlake.format.state.files.data_file import DataFile
-from singerlake.format.state.files.file_list import FileList, Part, Run, touching
+from singerlake.format.state.files.file_list import FileList, Part, Run, SegmentSource
 from singerlake.format.state.files.segment import Segment, describe
 from singerlake.scratch import ScratchDatabase
 from singerlake.stores.segments.objects import checksum, to_text
@@ -19,9 +19,8 @@ from singerlake.stores.segments.objects import checksum, to_text
 _LEVEL = 1
 
 
-class LocalSegments:
-    """The ``SegmentSource`` of a list of which some segments are on this machine's disk; ``others`` are in a list.
-    ``made``, in the plural, is what is kept on it."""
+class LocalSegments(SegmentSource):
+    """A ``SegmentSource``, partly on disk; ``others`` are in a list. ``made``, a plural, is what is kept."""
 
     def __init__(self, others: FileList, made: str) -> None:
         self._others = others
@@ -32,7 +31,6 @@ class LocalSegments:
 
     @property
     def lost(self) -> Container[str]:
-        """As of ``SegmentSource``."""
         return self._others.lost
 
     def write(self, files: Sequence[DataFile]) -> Segment:
@@ -54,10 +52,6 @@ class LocalSegments:
         if last is None or last[0] != segment.name:
             last = self._last = segment.name, self._read(segment)
         return last[1]
-
-    def touching(self, segment: Segment, start: int, stop: int) -> Run:
-        """Its files that hold any offset from ``start`` up to ``stop``. Raises as ``load``."""
-        return touching(self.load(segment), start, stop)
 
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
         """The files of each in turn. ``stored`` is as in ``SegmentSource``. Raises as ``load``."""

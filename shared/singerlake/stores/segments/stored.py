@@ -1,13 +1,7 @@
-"""A state as it is stored: whole, or as a head that names segments, which are there before it; and as it is read.
-
-A million files take most of a gigabyte. A process that loses a race, moves a stream or trims its log has one state
-in hand and reads another that differs by a few files: what both list is then one object. Nothing here keeps a state
-alive, and which objects are shared shows nowhere but in memory.
-"""
+"""A state as it is stored: whole, or as a head that names segments, which are there before it; and as it is read."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
@@ -31,18 +25,12 @@ from singerlake.stores.segments.objects import SegmentObjects, checksum, to_text
 SIZES = Sizes()
 """From how many files on a state has segments, and of which size."""
 
-
 _AT_ONCE = 8
 """Segments of a new state that are written side by side."""
 _HELD = 8
 """Segments whose files are held at once to find others that have the same: of more, all are written anew."""
 
 _SNAPSHOT = "snapshot"
-
-_MANY = 100_000
-"""Files from which on a state is worth sharing with: of fewer, what was written is decoded at once."""
-
-_held: weakref.WeakValueDictionary[int, Manifest] = weakref.WeakValueDictionary()
 
 
 class _Naming(msgspec.Struct):
@@ -63,12 +51,10 @@ def sizes_of(segments: SegmentObjects | None = None) -> Sizes:
 
 
 def to_stored(segments: SegmentObjects, manifest: Manifest, usable: Iterable[Segment]) -> tuple[Manifest, bytes]:
-    """The body that stands for ``manifest``, and the state as that body has it; ``segments`` has its new segments by
-    then.
+    """The body that stands for ``manifest``, and the state as it has it, whose new segments are in ``segments``.
 
-    ``usable`` are segments that the object names which the body is to replace, on its ETag, or that were written since
-    it was read: a collector leaves them alone. All others are written anew, and so are those that ``manifest`` knows
-    to be lost. Raises what storage raises.
+    ``usable`` are segments that the object names which the body is to replace, on its ETag, or that were written since:
+    a collector leaves them alone. All others are written anew, and lost ones. Raises what storage raises.
     """
     files, sizes = manifest.files, sizes_of(segments)
     if is_whole(files, sizes):
@@ -128,9 +114,8 @@ def _same(segment: Segment, files: Sequence[DataFile]) -> bool:
 
 
 def for_log(segments: SegmentObjects, transaction: Transaction, number: int) -> tuple[Transaction, tuple[Segment, ...]]:
-    """A transaction as the log of a stream can take it as its ``number``, and the segments that were written for it.
-    A new state is put beside the log first, under a name that no reader begins at: so a collector knows what the
-    record is about to name. Raises as ``in_new_segments``."""
+    """A transaction as a stream's log can take it as its ``number``, and its new segments. A new state is put beside
+    the log first, so that a collector knows what the record will name. Raises as ``in_new_segments``."""
     change = transaction.change
     if not isinstance(change, Rebase):
         return transaction, ()
@@ -151,24 +136,13 @@ def opened(segments: SegmentObjects, transaction: Transaction) -> Transaction:
     return msgspec.structs.replace(transaction, change=Rebase(manifest=state))
 
 
-def note(manifest: Manifest) -> None:
-    """Let later readings of this stream share with ``manifest`` for as long as it is held."""
-    if len(manifest.files.tail) >= _MANY:
-        _held[id(manifest)] = manifest
-
-
 def read_manifest(body: bytes, *, key: str, storage: Storage) -> Manifest:
-    """As ``from_json``, in little memory where a state of the stream that ``key`` belongs to is held. Its segments are
-    read from ``storage`` when they are asked for."""
-    # The references are copied in one step: other threads let go of states meanwhile.
-    held = [state for reference in _held.valuerefs() if (state := reference()) is not None]
-    own = [state for state in held if key.startswith(layout.stream_prefix(state.tap, state.stream))]
-    manifest = from_json(body, key=key, known=max(own, key=lambda state: state.transaction.number, default=None))
+    """As ``from_json``. Its segments are read from ``storage`` when they are asked for."""
+    manifest = from_json(body, key=key)
     if manifest.lineage is None:
         raise CorruptObjectError(
             "the manifest names no lineage", hint="restore it, or delete it and run 'singerlake rebuild'", key=key
         )
-    note(manifest)
     return with_source(SegmentObjects(storage, manifest.tap, manifest.stream), manifest)
 
 

@@ -21,6 +21,7 @@ from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.azure import driver as azure_driver
 from singerlake.storage.drivers.azure.driver import LEAST_COPIED, MOST_BLOCKS, AzureDriver, Source, block_length
 from singerlake.storage.port import Part
+from singerlake.storage.streams import FilePart
 from tests.servers.azurite import ACCOUNT_KEY, Azurite
 from tests.servers.fault_proxy.proxy import ALWAYS, FaultProxy
 from tests.storage.buckets import PatientlessClock, body
@@ -157,20 +158,19 @@ def test_no_file_has_more_blocks_than_azure_takes(size: int) -> None:
 @given(
     st.binary(max_size=60), st.integers(0, 40), st.integers(0, 40), st.lists(st.integers(-1, 30)), st.integers(0, 50)
 )
-def test_a_window_reads_as_a_file_of_its_own(
+def test_a_part_reads_as_a_file_of_its_own(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, start: int, length: int, reads: list[int], back: int
 ) -> None:
-    path = tmp_path_factory.getbasetemp() / f"window-{random_id()}"
+    path = tmp_path_factory.getbasetemp() / f"part-{random_id()}"
     path.write_bytes(data)
-    with path.open("rb", buffering=0) as file:
-        window = azure_driver._Window(file, start, len(data[start : start + length]))
+    with FilePart(path, start, start + len(data[start : start + length])) as part:
         expected = io.BytesIO(data[start : start + length])
         for size in reads:
-            assert window.read(size) == expected.read(size)
-            assert window.tell() == expected.tell()
-        assert window.seek(back) == expected.seek(back)
-        assert window.read() == expected.read()
-        assert window.seek(0, io.SEEK_END) == len(window)
+            assert part.read(size) == expected.read(size)
+            assert part.tell() == expected.tell()
+        assert part.seek(back) == expected.seek(back)
+        assert part.read() == expected.read()
+        assert part.seek(0, io.SEEK_END) == len(part)
     path.unlink()
 
 

@@ -20,6 +20,7 @@ from singerlake.storage.cloud.storage import CloudStorage
 from singerlake.storage.drivers.s3 import client as s3_client
 from singerlake.storage.drivers.s3 import upload as s3_upload
 from singerlake.storage.drivers.s3.upload import Target
+from singerlake.storage.streams import AT_ONCE, FilePart
 from target_singerlake.files.publishing import SENDERS, WORKERS
 from tests.servers.s3 import ALWAYS, S3Server
 from tests.storage.buckets import Make, body
@@ -154,19 +155,19 @@ def test_a_failed_upload_in_parts_leaves_nothing(
     assert "Uploads" not in left
 
 
-@pytest.mark.parametrize("size", [1, 1000, s3_upload._AT_ONCE, 3 * s3_upload._AT_ONCE + 5])
+@pytest.mark.parametrize("size", [1, 1000, AT_ONCE, 3 * AT_ONCE + 5])
 def test_a_part_is_read_and_read_again_as_a_file_of_its_own(tmp_path: Path, size: int) -> None:
-    data = bytes(range(251)) * (4 * s3_upload._AT_ONCE // 251)
+    data = bytes(range(251)) * (4 * AT_ONCE // 251)
     (tmp_path / "big").write_bytes(data)
     expected = data[700 : 700 + size]
-    with s3_upload._Part(tmp_path / "big", 700, 700 + size) as part:
+    with FilePart(tmp_path / "big", 700, 700 + size) as part:
         assert part.read() == expected
         assert part.seek(0) == 0
         assert b"".join(iter(lambda: part.read(16_384), b"")) == expected
         assert (part.tell(), part.read(1)) == (size, b"")
         assert (part.seek(0, 2), part.seek(-1, 1), part.read()) == (size, size - 1, expected[-1:])
         part.seek(0)
-        assert len(part.read(2 * s3_upload._AT_ONCE)) == min(size, s3_upload._AT_ONCE)
+        assert len(part.read(2 * AT_ONCE)) == min(size, AT_ONCE)
         part.seek(size + 5)
         assert part.read() == part.read(5) == b""
 
@@ -175,7 +176,7 @@ def test_a_part_whose_checksum_follows_it_is_sent_whole(tmp_path: Path) -> None:
     """As Amazon S3 gets it over HTTPS."""
     data = bytes(range(251)) * 3000
     (tmp_path / "big").write_bytes(data)
-    with s3_upload._Part(tmp_path / "big", 10, len(data) - 10) as part:
+    with FilePart(tmp_path / "big", 10, len(data) - 10) as part:
         framed = AwsChunkedWrapper(part, checksum_cls=Crc32Checksum, checksum_name="x-amz-checksum-crc32")
         sent = b"".join(iter(lambda: framed.read(16_384), b""))
     body, at = b"", 0

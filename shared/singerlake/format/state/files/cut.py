@@ -20,8 +20,7 @@ Same = Callable[[Segment, Files], bool]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sizes:
-    """``whole``: as many files are kept in the state itself. Of more, ``segment`` files are in one segment, and up to
-    ``tail``, the newest, in none."""
+    """``whole``: files that a state keeps itself; of more, ``segment`` are in each, but for a ``tail``."""
 
     whole: int = 20_000
     segment: int = 5_000
@@ -29,15 +28,13 @@ class Sizes:
 
 
 def is_whole(files: FileList, sizes: Sizes) -> bool:
-    """Whether a list is kept without segments. One that has some keeps them until half of what is kept whole is
-    left."""
+    """Whether a list has no segments. One that has some keeps them until half of ``whole`` is left."""
     return len(files) <= (sizes.whole // 2 if files.segments else sizes.whole)
 
 
 def cut(files: FileList, usable: Iterable[Segment], sizes: Sizes, same: Same) -> tuple[list[Piece], Files]:
-    """The pieces of ``files``, and those at their end that are in none. Of segments, ``files`` own ones and others,
-    only ``usable`` ones stay as they are; another one gives way to a usable one with the same content. The last segment
-    grows until it is full; a small one in the midst that changed takes in a small one before it."""
+    """The pieces of ``files``, and those at their end that are in none. Only ``usable`` segments stay; another gives
+    way to a usable one with the same content. The last one grows until it is full; small ones are joined."""
     known = {segment.name: segment for segment in usable}
     offsets = {segment.offset: segment for segment in known.values()}
     pieces: list[Piece] = []

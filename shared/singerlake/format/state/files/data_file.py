@@ -9,13 +9,9 @@ from singerlake.format.state.attached import Attached
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A data file as its writer describes it, before the fold gives it an offset.
-
-    ``bytes`` are as stored, ``raw_bytes`` decompressed. ``messages`` counts RECORD and ACTIVATE_VERSION, ``records``
-    RECORD only; ``erased`` are the messages that are holes, where records were erased. ``first`` and ``last`` are RFC
-    3339 in UTC. ``members`` is ``((start, messages), ...)``: the stored byte at which a gzip member starts and how
-    many messages lie in it; empty members are not in it. ``attached`` are the files of its records, in their order.
-    """
+    """A data file as its writer describes it, before the fold gives it an offset: one of the ``files`` of a manifest,
+    by ``shared/docs/format/reading.md``. ``members`` is ``((start, messages), ...)``: the stored byte at which a gzip
+    member starts and how many messages lie in it; empty members are not in it."""
 
     id: str
     path: str

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Protocol, overload
 
 from singerlake.errors import CorruptObjectError
-from singerlake.format.state.append_only import AppendOnlyList
+from singerlake.format.state.append_only import AppendOnlyList, ById
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.segment import Segment, is_described
 from singerlake.format.state.files.wanted_ids import IdRanges, WantedIds
@@ -23,26 +23,21 @@ _offset = attrgetter("offset")
 
 
 class SegmentSource(Protocol):
-    """Where segments are read from. All raise ``CorruptObjectError`` for one that is gone or damaged, and what storage
-    raises."""
+    """Where segments are read from. Raises ``CorruptObjectError`` for a bad one, and what storage raises."""
 
     @property
     def lost(self) -> Container[str]:
         """Names of segments that were found to be gone or damaged, and read from elsewhere."""
-        ...
 
     def load(self, segment: Segment) -> Run:
         """Its files."""
-        ...
 
     def load_each(self, segments: Sequence[Segment], *, stored: bool = False) -> Iterator[Run]:
-        """The files of each in turn, none of which is kept. ``stored``: from the segments themselves, whatever stands
-        for them elsewhere."""
-        ...
+        """The files of each in turn, not kept. ``stored``: from the segments themselves, not what stands for them."""
 
     def touching(self, segment: Segment, start: int, stop: int) -> Run:
         """Its files as of ``touching``; the others need not be read for it."""
-        ...
+        return touching(self.load(segment), start, stop)
 
 
 def touching(files: Run, start: int, stop: int) -> Run:
@@ -54,8 +49,7 @@ def touching(files: Run, start: int, stop: int) -> Run:
 class FileList(Sequence[DataFile]):
     """An immutable sequence of files without gaps between them. Comparable with any sequence; not hashable.
 
-    ``parts`` come first, then ``tail``, which grows. A list that has segments needs the ``source`` that reads them:
-    every method may raise what that does.
+    ``parts`` come first, then ``tail``, which grows. Segments need a ``source``, whose errors every method may raise.
     """
 
     __slots__ = ("_by_ids", "_ends", "_source", "_starts", "parts", "tail")
@@ -72,13 +66,11 @@ class FileList(Sequence[DataFile]):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments that it has."""
         return tuple(part for part in self.parts if isinstance(part, Segment))
 
     @property
     def lost(self) -> Container[str]:
-        """Names of segments that are not where they should be, as far as it was seen: none of them may be named
-        again."""
+        """Names of segments that were seen to be lost: none of them may be named again."""
         return () if self._source is None else self._source.lost
 
     def check(self) -> None:
@@ -92,8 +84,7 @@ class FileList(Sequence[DataFile]):
                 )
 
     def segments_with_files(self) -> Iterator[tuple[Segment | None, Run]]:
-        """The files of all parts and the tail, as of ``runs``, each with the segment that it is, which is read from
-        where it is stored."""
+        """The files of all parts and the tail, each with its segment, which is read from where it is stored."""
         segments = (part if isinstance(part, Segment) else None for part in (*self.parts, None))
         return zip(segments, self.runs(stored=True), strict=True)
 
@@ -115,7 +106,7 @@ class FileList(Sequence[DataFile]):
     @property
     def by_id(self) -> Mapping[str, DataFile]:
         """The files by id, as a view. Segments that certainly do not have an id are not read for it."""
-        return _ById(self) if self.parts else self.tail.by_id
+        return ById(self) if self.parts else self.tail.by_id
 
     @property
     def gap(self) -> int | None:
@@ -125,7 +116,6 @@ class FileList(Sequence[DataFile]):
         return next((end for end, begin in zip(self._ends, begins[1:], strict=False) if end != begin), None)
 
     def find(self, id: str) -> DataFile | None:
-        """The file with this id; None where there is none."""
         found = self.tail.find(id)
         if found is not None or not self.parts:
             return found
@@ -179,8 +169,7 @@ class FileList(Sequence[DataFile]):
         return FileList(tail if stop > begin else (), parts=parts, source=self._source)
 
     def touching(self, start: int, stop: int | None = None) -> FileList:
-        """The files that hold any offset from ``start`` up to ``stop``. Of segments none is read but those that are
-        cut, and of those maybe only the files that are wanted."""
+        """The files with offsets from ``start`` up to ``stop``. Only segments that are cut are read, maybe in part."""
         end = max(self.end or 0, start)
         stop = end if stop is None else stop
         parts: list[Part] = []
@@ -197,8 +186,7 @@ class FileList(Sequence[DataFile]):
         return FileList(tail, parts=parts, source=self._source)
 
     def of_versions(self, versions: Container[str]) -> FileList:
-        """The files of these versions, which may leave gaps. Of segments none is read but those that have others,
-        too."""
+        """The files of these versions, which may leave gaps. Only segments that have others, too, are read."""
         parts: list[Part] = []
         for part in self.parts:
             if isinstance(part, Segment) and all(version in versions for version in part.versions):
@@ -275,7 +263,7 @@ class FileList(Sequence[DataFile]):
         return chain.from_iterable(self.runs()) if self.parts else iter(self.tail)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, FileList) and self._same(other):
+        if isinstance(other, FileList) and self.parts == other.parts and self.tail == other.tail:
             return True
         if isinstance(other, (FileList, AppendOnlyList, tuple, list)):
             return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
@@ -288,10 +276,6 @@ class FileList(Sequence[DataFile]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FileList, (tuple(self),)
-
-    def _same(self, other: FileList) -> bool:
-        """Whether it has the same segments, and the same tail; False where a look at the files has to tell."""
-        return self.parts == other.parts and self.tail == other.tail
 
     def _sliced(self, index: slice) -> tuple[DataFile, ...]:
         start, stop, step = index.indices(len(self))
@@ -339,28 +323,6 @@ class FileList(Sequence[DataFile]):
         grown.parts, grown.tail, grown._source = self.parts, tail, self._source
         grown._starts, grown._ends, grown._by_ids = self._starts, self._ends, self._by_ids
         return grown
-
-
-class _ById(Mapping[str, DataFile]):
-    __slots__ = ("_files",)
-
-    def __init__(self, files: FileList) -> None:
-        self._files = files
-
-    def __getitem__(self, id: str) -> DataFile:
-        file = self._files.find(id)
-        if file is None:
-            raise KeyError(id)
-        return file
-
-    def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and self._files.find(id) is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return (file.id for file in self._files)
-
-    def __len__(self) -> int:
-        return len(self._files)
 
 
 def _count(part: Part) -> int:

@@ -15,8 +15,7 @@ from singerlake.format.state.files.data_file import DataFile
 
 
 class VersionTotals(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The files of one version in a segment: how many, their records and stored bytes, and the offset after the last
-    of their messages."""
+    """A version's files in a segment: how many, records, stored bytes, and the offset after the last message."""
 
     files: int = 0
     records: int = 0
@@ -25,14 +24,7 @@ class VersionTotals(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One of the ``segments`` of section 5.3 of ``shared/docs/format``.
-
-    ``sha256`` is of the text, decompressed. Its files hold the offsets ``offset`` to ``end - 1``. ``raw_bytes`` and
-    ``erased`` are sums over them, ``attached`` is how many rows of attached files they have. ``first`` and ``last`` are
-    the earliest and the latest time of those whose times are known, ``untimed`` counts the others. ``ids`` are the
-    least and the greatest of the ids that say when they were made, ``others`` counts the files whose id does not, and
-    ``misnamed`` those with another id, or none, at the end of their path.
-    """
+    """One of the ``segments`` of section 5.3 of ``shared/docs/format``."""
 
     name: str
     sha256: str
@@ -51,7 +43,6 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def files(self) -> int:
-        """How many files it has."""
         return sum(version.files for version in self.versions.values())
 
 

@@ -12,8 +12,7 @@ from singerlake.format.state.files.segment import Segment, VersionTotals, by_ver
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """``raw_bytes`` are decompressed, ``erased`` counts messages that are holes, ``versions`` has what each version's
-    files come to."""
+    """``raw_bytes`` are decompressed, ``erased`` messages that are holes, ``versions`` sums by version."""
 
     raw_bytes: int
     erased: int
@@ -21,17 +20,14 @@ class Totals:
 
     @property
     def records(self) -> int:
-        """Records of all versions."""
         return sum(version.records for version in self.versions.values())
 
     @property
     def bytes(self) -> int:
-        """Stored bytes of all versions."""
         return sum(version.bytes for version in self.versions.values())
 
 
 def totals_of(files: FileList) -> Totals:
-    """The sums over all ``files``."""
     parts = [_totals(part) for part in (*files.parts, files.tail)]
     return Totals(
         raw_bytes=sum(part.raw_bytes for part in parts),

@@ -56,7 +56,6 @@ class IdRanges:
         self._others = [segment for segment in segments if segment.others]
 
     def may_have(self, id: str) -> Iterator[Segment]:
-        """The segments that may have it."""
         if not is_timed(id):
             yield from reversed(self._others)
             return

@@ -55,7 +55,6 @@ class Access:
         return until is not None and until <= now
 
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show."""
         found = [*self.settings.secrets()]
         if self.key:
             found.append(self.key)
@@ -65,8 +64,7 @@ class Access:
 
 
 def find_access(settings: AzureSettings, account_host: str | None, environment: Mapping[str, str]) -> Access:
-    """How to reach the account that ``account_host``, the settings or the environment name. Raises ``SettingError``
-    where none does, or where they contradict each other."""
+    """How to reach the account that is named. Raises ``SettingError`` where none is, or by a contradiction."""
     given = parsed(settings.connection_string, "azure_connection_string") if settings.connection_string else None
     hosted = account_host.partition(".")[0] if account_host else None
     account = _agreed(
@@ -155,8 +153,7 @@ def _account_of(endpoint: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """``container`` is the SDK's, whose own retries are off. ``token`` gives what a server may read a source with where
-    there is neither a key nor a SAS token; None: there is one."""
+    """``container`` is the SDK's, without retries. ``token`` gives what a server may read a source with, if needed."""
 
     container: Any
     token: Callable[[], str] | None
@@ -203,8 +200,7 @@ def connect(access: Access, container: str) -> Client:
 
 
 def _identity(access: Access) -> Any:
-    """What gets tokens of Microsoft Entra. A client id alone is that of a managed identity, or of a workload identity
-    where Kubernetes says so."""
+    """What gets tokens of Microsoft Entra. A client id alone is that of a managed or a workload identity."""
     from azure.identity import ClientSecretCredential, DefaultAzureCredential, ManagedIdentityCredential
 
     settings = access.settings

@@ -15,7 +15,6 @@ seen, and Azure drops them after a week (https://learn.microsoft.com/rest/api/st
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import threading
@@ -25,16 +24,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard
+from typing import Any
 
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SettingError, SingerlakeError
-from singerlake.storage.cloud.compose import NotCopiedError, Objects, Sources, Together, compose, threads
-from singerlake.storage.cloud.driver import Ask, Fetched, Page
+from singerlake.interpreter.threads import threads_ahead
+from singerlake.storage.cloud.compose import NotCopiedError, Sources, Together, compose
+from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page, unless_absent
 from singerlake.storage.drivers.azure.access import Client, connect, find_access
 from singerlake.storage.drivers.azure.errors import AZURE_ERRORS, code_of, is_absent, is_past_end, meaning, translate
 from singerlake.storage.drivers.azure.settings import AzureSettings
 from singerlake.storage.port import Entry, Part
+from singerlake.storage.streams import FilePart
 
 _DIRECTORY = "hdi_isfolder"
 """Metadata of the directories of a hierarchical namespace, which the API for blobs shows as empty blobs
@@ -60,7 +61,7 @@ _UNREADABLE = "CannotVerifyCopySource"
 """The server could not read the source, with the status that the source answered it."""
 
 
-class AzureDriver:
+class AzureDriver(Driver):
     """A ``Driver`` below a prefix of a container. ``account_host`` is that of an ``abfss://`` root; None: the settings
     or the environment name the account. Raises ``SettingError`` where nothing does, or they contradict each other."""
 
@@ -111,13 +112,8 @@ class AzureDriver:
         return Fetched(b"", entry.size, entry.etag, entry.last_modified) if entry is not None else None
 
     def head(self, key: str) -> Entry | None:
-        try:
-            found = self._blob(key).get_blob_properties()
-        except Exception as error:
-            if is_absent(error):
-                return None
-            raise
-        return None if _is_directory(found) else _entry(key, found)
+        found = unless_absent(is_absent, self._blob(key).get_blob_properties)
+        return None if found is None or _is_directory(found) else _entry(key, found)
 
     def put(self, key: str, body: bytes, *, if_absent: bool, if_match: str | None) -> str:
         conditions: dict[str, Any] = {"overwrite": not if_absent, **_matching(if_match)}
@@ -125,11 +121,7 @@ class AzureDriver:
         return _bare(reply["etag"])
 
     def delete(self, key: str, *, if_match: str | None) -> None:
-        try:
-            self._blob(key).delete_blob(**_matching(if_match))
-        except Exception as error:
-            if not is_absent(error):
-                raise
+        unless_absent(is_absent, lambda: self._blob(key).delete_blob(**_matching(if_match)))
 
     def delete_many(self, keys: Sequence[str]) -> Sequence[str]:
         if not keys:
@@ -160,9 +152,6 @@ class AzureDriver:
                 entries.append(_entry(key, item))
         return Page(entries, below, pages.continuation_token or None)
 
-    def stream(self, key: str, start: int, ask: Ask) -> None:
-        return None
-
     def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
         ready()
         if size <= ONE_PUT:
@@ -185,14 +174,8 @@ class AzureDriver:
         return self._client.container.get_blob_client(self._prefix + name_of(key))
 
     def _fetched(self, key: str, **part: int) -> Fetched | None:
-        try:
-            reply = self._blob(key).download_blob(**part)
-        except Exception as error:
-            if is_absent(error):
-                return None
-            raise
-        found = reply.properties
-        if _is_directory(found):
+        reply = unless_absent(is_absent, lambda: self._blob(key).download_blob(**part))
+        if reply is None or _is_directory(found := reply.properties):
             return None
         size = int(str(found.content_range).rpartition("/")[2])
         return Fetched(reply.readall(), size, _bare(found.etag), found.last_modified)
@@ -246,7 +229,9 @@ def _bare(etag: str) -> str:
 
 def name_of(key: str) -> str:
     """The name that a key is stored under."""
-    return _WRITTEN.sub(lambda found: "".join(f"~{byte:02X}" for byte in _bytes(found[0])), key)
+    return _WRITTEN.sub(
+        lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode("utf-8", "surrogateescape")), key
+    )
 
 
 def key_of(name: str) -> str | None:
@@ -256,14 +241,12 @@ def key_of(name: str) -> str | None:
 
 
 def begins(prefix: str) -> str:
-    """What the names of all keys begin with that begin with ``prefix``, and perhaps names of others. A dot at its end
-    is the last of a segment in some of these keys only."""
+    """What the names of all keys with this prefix begin with. A last dot ends a segment in some of them only."""
     return name_of(prefix.rstrip(".")) if prefix.endswith(".") else name_of(prefix)
 
 
 def checked_root(prefix: str) -> str:
-    """The lake's own prefix, which is taken as it stands, with a slash behind it. Raises ``SettingError`` where Azure
-    would make another name of it."""
+    """The lake's own prefix, with a slash behind it. Raises ``SettingError`` where Azure would change the name."""
     if not prefix:
         return ""
     if _NO_PREFIX.search(prefix):
@@ -273,16 +256,6 @@ def checked_root(prefix: str) -> str:
             lake_root=prefix,
         )
     return f"{prefix}/"
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-class Container(Objects, Protocol):
-    """What composing needs of the container beside blocks, by the port's keys."""
-
-    def put(self, key: str, body: bytes, *, if_absent: bool, if_match: str | None) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -305,27 +278,26 @@ def upload_blocks(blob: Any, path: Path, size: int, ask: Ask) -> None:
 
     def stage(number: int, name: str) -> None:
         start = starts[number]
-        ask(lambda: _stage_window(blob, name, path, start, min(length, size - start)))
+        ask(lambda: _stage_part(blob, name, path, start, min(length, size - start)))
 
     _in_blocks(blob, len(starts), stage, ask)
 
 
-def _stage_window(blob: Any, name: str, path: Path, start: int, length: int) -> None:
-    with path.open("rb", buffering=0) as file:
-        blob.stage_block(name, _Window(file, start, length), length=length)
+def _stage_part(blob: Any, name: str, path: Path, start: int, length: int) -> None:
+    with FilePart(path, start, start + length) as part:
+        blob.stage_block(name, part, length=length)
 
 
 @dataclass(frozen=True)
 class Composer:
     """Makes objects of others. ``source`` gives where the server can read an object by itself."""
 
-    objects: Container
+    objects: Driver
     blob: Callable[[str], Any]
     source: Callable[[str], Source]
 
     def compose(self, key: str, pieces: Sequence[bytes | Part], ask: Ask) -> None:
-        """Make the object. The server copies what is long enough, unless it refuses to: then all is fetched and sent.
-        Raises ``MissingFileError`` where a part is not there."""
+        """Make the object; all is fetched and sent where the server refuses to copy. Raises ``MissingFileError``."""
         sources = Sources(self.objects, ask)
         total = sum(len(piece) if isinstance(piece, bytes) else piece.size for piece in pieces)
         share = 2 * total // MOST_BLOCKS
@@ -335,7 +307,8 @@ class Composer:
 
         def in_blocks(parts: Sequence[Part | Together], pool: ThreadPoolExecutor) -> None:
             # Of a source that ends too early the server may copy less.
-            last = {part.key: part for part in sorted(filter(_is_copied, parts), key=lambda part: part.end)}
+            copied = sorted((part for part in parts if isinstance(part, Part)), key=lambda part: part.end)
+            last = {part.key: part for part in copied}
             list(pool.map(sources.check, last.values()))
             blob = self.blob(key)
 
@@ -376,52 +349,14 @@ class Composer:
             raise NotCopiedError from error
 
 
-def _is_copied(part: Part | Together) -> TypeGuard[Part]:
-    return isinstance(part, Part)
-
-
 def _in_blocks(blob: Any, count: int, stage: Callable[[int, str], None], ask: Ask) -> None:
-    """Stage so many blocks, each by its number and its name, and make an object of them. Names are of one length, as
-    Azure wants it, and of this try alone."""
+    """Stage blocks by number and name, and make an object of them. Names are of one length, and of this try alone."""
     from azure.storage.blob import BlobBlock
 
     nonce = random_id()
     names = [f"{nonce}-{number:05d}" for number in range(count)]
-    with threads(_THREADS) as pool:
+    with threads_ahead(_THREADS, "singerlake-blocks") as pool:
         for _ in pool.map(stage, range(count), names):
             pass
     # "Latest", which finds blocks that an earlier try has committed, too.
     ask(partial(blob.commit_block_list, [BlobBlock(name) for name in names]))
-
-
-class _Window(io.RawIOBase):
-    """A part of a file as a file of its own, so that blocks need no memory. It does not close the file."""
-
-    def __init__(self, file: io.FileIO | Any, start: int, length: int) -> None:
-        self._descriptor = file.fileno()
-        self._start = start
-        self._length = length
-        self._at = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._length}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        left = max(0, self._length - self._at)
-        data = os.pread(self._descriptor, left if size is None or size < 0 else min(size, left), self._start + self._at)
-        self._at += len(data)
-        return data

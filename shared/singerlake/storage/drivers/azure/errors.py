@@ -1,10 +1,6 @@
-"""What an answer of Azure means for a request that may be tried again, and which error it becomes.
-
-Codes decide, statuses only where a reply carries none: one status stands for too many things.
-
-What the codes mean is at https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes and
-https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes.
-"""
+"""What an answer of Azure means for a request that may be tried again, and which error it becomes. Codes decide,
+statuses only where there is none: https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes and
+https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes."""
 
 from __future__ import annotations
 
@@ -258,9 +254,8 @@ def translate(
     has_expired: bool = False,
     **context: object,
 ) -> SingerlakeError:
-    """This package's error for one of the SDK's, with the server's own words but without secrets. What is not the
-    SDK's is raised as it is. ``sas_from`` names what gave the SAS token; ``has_expired``: by this machine's clock it is
-    over."""
+    """This package's error for one of the SDK's, without secrets. What is not the SDK's is raised as it is.
+    ``sas_from`` names what gave the SAS token; ``has_expired``: by this machine's clock it is over."""
     from azure.core.exceptions import AzureError, HttpResponseError
 
     if not isinstance(error, AzureError):

@@ -1,8 +1,5 @@
-"""What has to be known to reach a container of Azure Blob Storage; and connection strings, account keys and SAS tokens:
-what they have to look like, and what they hold.
-
-https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string
-"""
+"""What has to be known to reach a container of Azure Blob Storage; and connection strings, account keys and SAS tokens
+(https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string)."""
 
 from __future__ import annotations
 
@@ -13,19 +10,8 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qsl, unquote
 
 from singerlake.errors import SettingError
-from singerlake.storage.checks import check_endpoint, check_texts
+from singerlake.storage.checks import check_endpoint, check_settings
 from singerlake.storage.patience import PATIENCE_SECONDS
-
-_SETTING_NAMES = {
-    "account_name": "azure_account_name",
-    "account_key": "azure_account_key",
-    "sas_token": "azure_sas_token",
-    "connection_string": "azure_connection_string",
-    "tenant_id": "azure_tenant_id",
-    "client_id": "azure_client_id",
-    "client_secret": "azure_client_secret",
-    "endpoint_url": "azure_endpoint_url",
-}
 
 _EMULATOR = "http://127.0.0.1:10000/devstoreaccount1"
 # Every emulator has this key: https://learn.microsoft.com/azure/storage/common/storage-connect-azurite
@@ -55,11 +41,10 @@ class AzureSettings:
     patience_seconds: int = PATIENCE_SECONDS
 
     def __post_init__(self) -> None:
-        check_texts(self, _SETTING_NAMES)
+        check_settings(self, "azure_{}".format)
         given = [name for name in ("account_key", "sas_token", "connection_string", "client_secret") if self._has(name)]
         if len(given) > 1:
-            first, second = (_SETTING_NAMES[name] for name in given[:2])
-            raise SettingError(f"{first} and {second} are both set", hint="keep one of them")
+            raise SettingError(f"azure_{given[0]} and azure_{given[1]} are both set", hint="keep one of them")
         if self.client_secret and not (self.tenant_id and self.client_id):
             raise SettingError(
                 "azure_client_secret is set without azure_tenant_id or azure_client_id", hint="set all three"
@@ -71,7 +56,7 @@ class AzureSettings:
             )
         if self.client_id and not self.client_secret and given:
             raise SettingError(
-                f"azure_client_id and {_SETTING_NAMES[given[0]]} are both set",
+                f"azure_client_id and azure_{given[0]} are both set",
                 hint="keep one of them: azure_client_id alone names a managed identity",
             )
         if self.connection_string and self.endpoint_url:
@@ -84,8 +69,6 @@ class AzureSettings:
         if self.account_key:
             check_key(self.account_key, "azure_account_key")
         bare_sas(self.sas_token, "azure_sas_token")
-        if self.patience_seconds < 0:
-            raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
         if self.endpoint_url:
             check_endpoint("azure_endpoint_url", self.endpoint_url, credentials="azure_account_key or azure_sas_token")
 
@@ -113,8 +96,7 @@ class ConnectionString:
 
 
 def parsed(text: str, name: str) -> ConnectionString:
-    """What a connection string holds that the setting or the variable ``name`` gives. Raises ``SettingError``, which
-    shows nothing of it."""
+    """What the connection string of a setting or variable ``name`` holds. Raises ``SettingError`` without its text."""
     parts = dict[str, str]()
     for part in text.strip().rstrip(";").split(";"):
         word, equals, value = part.partition("=")

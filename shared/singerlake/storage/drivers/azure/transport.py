@@ -26,8 +26,7 @@ _SIGNATURE = re.compile(r"(?i)(\bsig(?:nature)?=)[^&\s'\"<>]+")
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Why there was no answer. ``sent``: the request may have reached the server. ``untrusted``: TLS failed.
-    ``stranger``: what answered is not a storage of Azure."""
+    """Why there was no answer. The server may have got what was ``sent``; a ``stranger`` is not Azure."""
 
     kind: str
     sent: bool

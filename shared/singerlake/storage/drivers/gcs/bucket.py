@@ -44,18 +44,8 @@ class Seen:
     storage_class: str
 
 
-@dataclass(frozen=True, slots=True)
-class SeenPage:
-    """A part of a listing; ``token`` asks for the next one."""
-
-    objects: Sequence[Seen]
-    prefixes: Sequence[str]
-    token: str | None
-
-
 class Bucket:
-    """One bucket. A 404 that says that the bucket is not there is an error everywhere; an object that is not there is
-    None."""
+    """One bucket. A 404 that says that it is not there is an error; an object that is not there is None."""
 
     def __init__(self, name: str, client: Client, ids: IdSource, *, kms_key_name: str | None = None) -> None:
         self.client = client
@@ -68,10 +58,11 @@ class Bucket:
         """The object, or up to ``length`` bytes of it from ``start``, and what it was when they were sent."""
         from google.api_core.exceptions import NotFound, RequestRangeNotSatisfiable
 
+        path = f"/download{self._path(name)}"
         ranged = {} if start is None else {"Range": f"bytes={start}-{start + length - 1}"}
         for _ in range(_TRIES):
             try:
-                reply = self.client.send("GET", self._media(name), {"alt": "media"}, headers=ranged, stream=True)
+                reply = self.client.send("GET", path, {"alt": "media"}, headers=ranged, stream=True)
             except NotFound as error:
                 self._check_bucket(error)
                 return None
@@ -96,7 +87,7 @@ class Bucket:
         except NotFound as error:
             self._check_bucket(error)
             return None
-        return _seen(parsed(reply))
+        return seen_in(parsed(reply))
 
     def put(
         self, name: str, body: bytes | memoryview, *, generation: str | None, storage_class: str | None = None
@@ -168,7 +159,7 @@ class Bucket:
             return [False] * len(names)
         return [reply.status_code < 300 or "No such object" in reply.text for reply in replies]
 
-    def page(self, prefix: str, *, delimiter: str | None, start: str | None, token: str | None) -> SeenPage:
+    def page(self, prefix: str, *, delimiter: str | None, start: str | None, token: str | None) -> dict[str, Any]:
         """A page of the names that begin with ``prefix``, from ``start`` on, in the byte order of their UTF-8
         (https://cloud.google.com/storage/docs/json_api/v1/objects/list)."""
         query: Query = {
@@ -179,10 +170,7 @@ class Bucket:
             "maxResults": _PAGE,
             "fields": f"items({_SHOWN}),prefixes,nextPageToken",
         }
-        found = parsed(self.client.send("GET", f"/storage/v1{self.objects}", query))
-        return SeenPage(
-            [_seen(item) for item in found.get("items", ())], found.get("prefixes", ()), found.get("nextPageToken")
-        )
+        return parsed(self.client.send("GET", f"/storage/v1{self.objects}", query))
 
     def written(self, generation: str | None) -> dict[str, str | None]:
         """The query of a write under a condition."""
@@ -190,9 +178,6 @@ class Bucket:
 
     def _path(self, name: str) -> str:
         return f"/storage/v1{self.objects}/{quote(name, safe='')}"
-
-    def _media(self, name: str) -> str:
-        return f"/download{self._path(name)}"
 
     def _fetched(self, reply: Any, name: str, start: int | None, length: int) -> Fetched | None:
         """What a reply holds; None where it does not say when the object was made, and that is not known any more."""
@@ -213,8 +198,7 @@ class Bucket:
         return None if seen is None else Fetched(body, size, generation, seen.created)
 
     def _check_bucket(self, error: Exception) -> None:
-        """Raise a 404 again that is about the bucket. Where its words leave that open, a listing tells: it needs no
-        more rights than the lake has."""
+        """Raise a 404 again that is about the bucket. Where its words leave that open, a listing tells."""
         from google.api_core.exceptions import NotFound
 
         if is_no_bucket(error):
@@ -228,8 +212,7 @@ class Bucket:
 
 
 def crc32c(body: bytes | memoryview) -> str | None:
-    """The checksum that storage compares with the bytes that came, as Google writes it; None where computing it would
-    take longer than sending the bytes."""
+    """The checksum of what was sent, as Google writes it; None where computing it takes longer than sending."""
     import google_crc32c
 
     if google_crc32c.implementation != "c":
@@ -241,8 +224,7 @@ def crc32c(body: bytes | memoryview) -> str | None:
 
 
 def _body(reply: Any) -> bytes:
-    """The bytes of a reply, as they are stored: requests would unpack what an object says is packed. Raises where they
-    end too early, or are not those whose checksum came with them."""
+    """The bytes of a reply, as they are stored. Raises where they end too early, or have another checksum."""
     from requests.exceptions import ChunkedEncodingError
 
     headers = reply.headers
@@ -258,7 +240,8 @@ def _body(reply: Any) -> bytes:
     return body
 
 
-def _seen(item: dict[str, Any]) -> Seen:
+def seen_in(item: dict[str, Any]) -> Seen:
+    """An object of a listing or an answer."""
     try:
         created = parse_timestamp(item["timeCreated"])
         if created is None:

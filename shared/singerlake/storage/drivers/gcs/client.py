@@ -1,12 +1,10 @@
 """How Google Cloud Storage is reached: credentials, the session, and one request. Nothing of Google's libraries is
 imported before the first request.
 
-Requests are built here and go through the session of google-cloud-storage: its own calls hide the headers of a reply,
-which say what an object was when its bytes were read, and send one upload as several requests from 8 MB on.
-
-Key files are read by their kind, as google-auth advises: its function for all of them asks Google, too, in which
-project a foreign identity is, which needs a permission and a network that a lake does not
-(https://cloud.google.com/docs/authentication/external/externally-sourced-credentials).
+Requests go through the session of google-cloud-storage: its own calls hide the headers of a reply, which say what an
+object was when it was read, and send one upload as several requests from 8 MB on. Key files are read by their kind, as
+google-auth advises: its function for all also asks Google for the project of a foreign identity, which needs a
+permission (https://cloud.google.com/docs/authentication/external/externally-sourced-credentials).
 """
 
 from __future__ import annotations
@@ -40,8 +38,7 @@ _AWS_TOKEN = "urn:ietf:params:aws:token-type:aws4_request"  # noqa: S105  # name
 
 
 class Body:
-    """Bytes to send in blocks, as often as asked. urllib3 gives a body that is sent in one go the time to connect for
-    all of it, which a slow network exceeds."""
+    """Bytes to send in blocks, as often as asked: urllib3 sends a whole body within the time to connect."""
 
     def __init__(self, *pieces: bytes | memoryview) -> None:
         self._pieces = pieces
@@ -117,8 +114,7 @@ class Client:
 
 
 def parsed(reply: Any) -> dict[str, Any]:
-    """The JSON object of a reply. Raises ``SettingError`` where it is none, as from a portal that answers everything
-    with a page."""
+    """The JSON object of a reply. Raises ``SettingError`` where it is none, as from a portal with a page."""
     try:
         found = reply.json()
     except ValueError:

@@ -1,8 +1,7 @@
 """The requests of a lake in a bucket of Google Cloud Storage, for ``CloudStorage``.
 
-google-cloud-storage for credentials, sessions and batches, imported when first needed. The ETag of the port is an
-object's generation. No object gets a Content-Encoding: clients, and Google itself, would then unpack the gzip that is
-the file format.
+google-cloud-storage gives credentials, sessions and batches. The ETag of the port is an object's generation. No object
+gets a Content-Encoding: clients, and Google itself, would then unpack the gzip that is the file format.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from pathlib import Path
 from singerlake.clock import IdSource, random_id
 from singerlake.errors import CorruptObjectError, NameTooLongError, SettingError, SingerlakeError
 from singerlake.storage.cloud.compose import Sources
-from singerlake.storage.cloud.driver import Ask, Fetched, Page
-from singerlake.storage.drivers.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c
+from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page
+from singerlake.storage.drivers.gcs.bucket import MOST_IN_BATCH, Bucket, Seen, crc32c, seen_in
 from singerlake.storage.drivers.gcs.client import Client
 from singerlake.storage.drivers.gcs.errors import GCS_ERRORS, translate
 from singerlake.storage.drivers.gcs.settings import GcsSettings, endpoint_of
@@ -25,15 +24,13 @@ from singerlake.storage.drivers.gcs.upload import BLOCK, LONG, Composer, send_bl
 from singerlake.storage.keys import root_prefix
 from singerlake.storage.port import Entry, Part
 
-__all__ = ["GcsDriver", "GcsSettings"]
-
 _LONGEST_NAME = 1024
 """Bytes (https://cloud.google.com/storage/docs/objects#naming)."""
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 """https://cloud.google.com/storage/docs/buckets#naming."""
 
 
-class GcsDriver:
+class GcsDriver(Driver):
     """A ``Driver`` below a prefix of a bucket. ``prefix`` has no slash at either end."""
 
     errors = GCS_ERRORS
@@ -92,10 +89,8 @@ class GcsDriver:
             self._checked(self._prefix + prefix), delimiter="/" if folders else None, start=start, token=token
         )
         cut = len(self._prefix)
-        return Page([self._entry(seen) for seen in found.objects], [name[cut:] for name in found.prefixes], found.token)
-
-    def stream(self, key: str, start: int, ask: Ask) -> None:
-        return None
+        entries = [self._entry(seen_in(item)) for item in found.get("items", ())]
+        return Page(entries, [name[cut:] for name in found.get("prefixes", ())], found.get("nextPageToken"))
 
     def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
         ready()
@@ -127,8 +122,7 @@ class GcsDriver:
         return self._checked(self._prefix + key)
 
     def _checked(self, name: str) -> str:
-        """A name that Google Cloud Storage takes: at most 1024 bytes of UTF-8 without line breaks. Raises
-        ``NameTooLongError`` and ``CorruptObjectError``."""
+        """A name that Google takes, by length and characters. Raises ``NameTooLongError``, ``CorruptObjectError``."""
         try:
             length = len(name.encode())
         except UnicodeEncodeError:

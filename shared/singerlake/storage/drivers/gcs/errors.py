@@ -1,11 +1,7 @@
 """What an answer of Google Cloud Storage means: for a write that may be tried again, and for the person who reads it.
-
-A write to one object may be sent about once a second; what comes faster is answered with 429
-(https://cloud.google.com/storage/quotas#objects).
-
-The statuses and reasons are those of https://cloud.google.com/storage/docs/json_api/v1/status-codes. A hold is told by
-its words alone: its reason is the one of a permission that is missing.
-"""
+Statuses and reasons are those of https://cloud.google.com/storage/docs/json_api/v1/status-codes; a hold is told by its
+words alone. A write to one object may be sent about once a second; what comes faster is answered with 429
+(https://cloud.google.com/storage/quotas#objects)."""
 
 from __future__ import annotations
 
@@ -23,15 +19,7 @@ from singerlake.errors import (
     StorageUnavailableError,
 )
 from singerlake.storage.drivers.gcs.settings import GcsSettings
-from singerlake.storage.failures import (
-    causes,
-    is_unknown_host,
-    is_untrusted,
-    masked,
-    reason,
-    waited,
-    without_answer,
-)
+from singerlake.storage.failures import causes, is_unknown_host, is_untrusted, masked, reason, waited, without_answer
 from singerlake.storage.lost_replies import DriverErrors, Meaning
 from singerlake.storage.patience import RetryReason
 
@@ -48,12 +36,12 @@ _ROLE = "roles/storage.objectUser has what a lake needs"
 _PROJECT = "set gcs_user_project to a project that you may bill, with serviceusage.services.use on it"
 _KEPT = "wait until it may be removed, then run again; writers need a bucket that lets objects be replaced"
 _HELD = "release the hold, or wait until it ends; a later run removes what was left"
+_UNAVAILABLE = StorageUnavailableError
 _PERMISSION = re.compile(r"\bstorage\.[a-zA-Z]+\.[a-zA-Z]+\b")
 
 
 def meaning(error: Exception) -> Meaning:
-    """What a failed write tells about its effect. Only errors of Google's libraries, and of those they send requests
-    with, have a meaning; others are raised again."""
+    """What a failed write tells about its effect. What is not Google's, or of its transport, is raised again."""
     import requests
     import urllib3
     from google.api_core.exceptions import GoogleAPICallError
@@ -90,8 +78,7 @@ def no_bucket(error: Exception) -> Exception:
 
 
 def is_no_object(error: Exception) -> bool:
-    """Whether a 404 is about an object, in Google's words. One that is neither this nor the other, as emulators and
-    proxies word it, leaves open what is missing."""
+    """Whether a 404 is about an object, in Google's words. Other words leave open what is missing."""
     return "No such object" in said(error)[1]
 
 
@@ -123,8 +110,7 @@ GCS_ERRORS = DriverErrors(meaning, trouble, retry_after)
 
 
 def translate(error: Exception, settings: GcsSettings, **context: object) -> SingerlakeError:
-    """This package's error for one of Google's libraries, with Google's own words but without secrets. What is not
-    theirs is raised as it is."""
+    """This package's error for one of Google's libraries, without secrets. Others are raised as they are."""
     import requests
     import urllib3
     from google.api_core.exceptions import GoogleAPICallError
@@ -240,9 +226,9 @@ class Case:
 
     status: int
     says: str
-    kind: type[SingerlakeError]
     message: str
     hint: str
+    kind: type[SingerlakeError] = AccessDeniedError
     means: Meaning = Meaning.FATAL
 
     def hint_for(self, words: str, credentials_from: str) -> str:
@@ -255,77 +241,52 @@ class Case:
 
 _CASES = (
     Case(
-        400, "requester pays|UserProjectMissing", SettingError, "requests to this bucket are to be paid for", _PROJECT
+        400, "requester pays|UserProjectMissing", "requests to this bucket are to be paid for", _PROJECT, SettingError
     ),
-    Case(400, "user ?project", SettingError, "storage does not know the project to be billed", _PROJECT),
-    Case(400, "invalid bucket name", SettingError, "that is not a bucket name", "check lake_root"),
-    Case(400, "kms", SettingError, "storage cannot use the encryption key", "check gcs_kms_key_name"),
+    Case(400, "user ?project", "storage does not know the project to be billed", _PROJECT, SettingError),
+    Case(400, "invalid bucket name", "that is not a bucket name", "check lake_root", SettingError),
+    Case(400, "kms", "storage cannot use the encryption key", "check gcs_kms_key_name", SettingError),
     # The bytes that came were not those that were sent, and storage kept none of them.
-    Case(
-        400,
-        "match calculated",
-        StorageUnavailableError,
-        "bytes changed on their way to storage",
-        "run again",
-        Meaning.BUSY,
-    ),
-    Case(401, "anonymous", AccessDeniedError, "storage wants credentials, and there are none", CREDENTIALS),
+    Case(400, "match calculated", "bytes changed on their way to storage", "run again", _UNAVAILABLE, Meaning.BUSY),
+    Case(401, "anonymous", "storage wants credentials, and there are none", CREDENTIALS),
     Case(
         401,
         "",
-        AccessDeniedError,
         "storage does not accept the credentials",
         "check {credentials}, whose key may be deleted; or sign in again",
     ),
-    Case(403, "retentionPolicyNotMet", AccessDeniedError, "a retention policy keeps the object", _KEPT),
-    Case(403, "objectUnderActiveHold|under active .*hold", AccessDeniedError, "a hold keeps the object", _HELD),
+    Case(403, "retentionPolicyNotMet", "a retention policy keeps the object", _KEPT),
+    Case(403, "objectUnderActiveHold|under active .*hold", "a hold keeps the object", _HELD),
     Case(
         403,
         "accountDisabled|billing ?(NotEnabled|account|is)",
-        AccessDeniedError,
         "billing of the bucket's project is off",
         "turn it on in the console of Google Cloud",
     ),
-    Case(403, "userProject|serviceusage", AccessDeniedError, "the project may not be billed", _PROJECT),
+    Case(403, "userProject|serviceusage", "the project may not be billed", _PROJECT),
     Case(
         403,
         "kms",
-        AccessDeniedError,
         "storage may not use the encryption key",
         "grant roles/cloudkms.cryptoKeyEncrypterDecrypter on gcs_kms_key_name to the service agent of Cloud Storage",
     ),
     Case(
         403,
         "vpcServiceControls|organization.s policy",
-        AccessDeniedError,
         "a policy of the organization forbids the request",
         "ask for access from this network, which VPC Service Controls may keep out",
     ),
-    Case(
-        403,
-        "accessNotConfigured",
-        AccessDeniedError,
-        "the Cloud Storage API is off",
-        "turn it on for the credentials' project",
-    ),
-    Case(
-        403,
-        "rateLimitExceeded|quotaExceeded",
-        StorageUnavailableError,
-        "storage is busy",
-        "run again later",
-        Meaning.BUSY,
-    ),
-    Case(403, "", AccessDeniedError, "storage denied access", f"look at reason; {_ROLE}"),
-    Case(404, "", NoSuchBucketError, "the bucket does not exist", "check lake_root and gcs_endpoint_url"),
+    Case(403, "accessNotConfigured", "the Cloud Storage API is off", "turn it on for the credentials' project"),
+    Case(403, "rateLimitExceeded|quotaExceeded", "storage is busy", "run again later", _UNAVAILABLE, Meaning.BUSY),
+    Case(403, "", "storage denied access", f"look at reason; {_ROLE}"),
+    Case(404, "", "the bucket does not exist", "check lake_root and gcs_endpoint_url", NoSuchBucketError),
     Case(
         412,
         "orgPolicy|constraints/",
-        AccessDeniedError,
         "a policy of the organization forbids the request",
         "look at reason, and at gcs_kms_key_name",
     ),
-    Case(501, "", ConditionNotSupportedError, "storage does not know this request", "use a store without conditions"),
+    Case(501, "", "storage does not know this request", "use a store without conditions", ConditionNotSupportedError),
 )
 
 

@@ -9,16 +9,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from singerlake.errors import SettingError
-from singerlake.storage.checks import check_endpoint, check_texts
+from singerlake.storage.checks import check_endpoint, check_settings
 from singerlake.storage.patience import PATIENCE_SECONDS
 
-_SETTING_NAMES = {
-    "service_account_file": "gcs_service_account_file",
-    "service_account_json": "gcs_service_account_json",
-    "user_project": "gcs_user_project",
-    "kms_key_name": "gcs_kms_key_name",
-    "endpoint_url": "gcs_endpoint_url",
-}
 CREDENTIALS_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 _SECRET_MEMBERS = ("private_key", "private_key_id", "client_secret", "refresh_token")
 
@@ -29,9 +22,8 @@ class GcsSettings:
 
     ``service_account_file`` is the path of a service account's key, or of a configuration of workload identity
     federation; ``service_account_json`` is the content of such a file. Without both, google-auth's own chain is asked
-    (Application Default Credentials): environment, gcloud, workload identity, the machine's service account. A server
-    that is not Google's, which ``endpoint_url`` or ``STORAGE_EMULATOR_HOST`` names, is spoken to without credentials
-    unless some are named. ``user_project`` is billed for requests to a bucket whose requester pays. Raises
+    (Application Default Credentials). A server that is not Google's, by ``endpoint_url`` or ``STORAGE_EMULATOR_HOST``,
+    gets no credentials unless some are named. ``user_project`` is billed where the requester pays. Raises
     ``SettingError`` where settings contradict each other.
     """
 
@@ -44,13 +36,11 @@ class GcsSettings:
 
     def __post_init__(self) -> None:
         # The content of a file has lines.
-        check_texts(replace(self, service_account_json=None) if self.service_account_json else self, _SETTING_NAMES)
+        check_settings(replace(self, service_account_json=None) if self.service_account_json else self, "gcs_{}".format)
         if self.service_account_file and self.service_account_json:
             raise SettingError(
                 "gcs_service_account_file and gcs_service_account_json are both set", hint="keep one of them"
             )
-        if self.patience_seconds < 0:
-            raise SettingError("patience_seconds is below 0", hint="set it to 0 or more")
         if self.endpoint_url:
             check_endpoint("gcs_endpoint_url", self.endpoint_url, credentials="gcs_service_account_file")
         if self.service_account_json:

@@ -1,24 +1,21 @@
 """Objects of Google Cloud Storage: files that are sent whole, and objects made of others.
 
 What is long goes up in one resumable upload (https://cloud.google.com/storage/docs/resumable-uploads): a break costs
-one block. Parts that are sent side by side and then joined may be quicker where one connection is slow, but are objects
-meanwhile: a retention policy keeps them, and soft delete bills them for days.
+one block. Parts that are sent side by side and then joined are objects meanwhile, which a retention policy keeps and
+soft delete bills for days.
 
-Storage joins whole objects, at most 32 at once, which may be joined ones themselves. All have to be of one storage
-class (https://cloud.google.com/storage/docs/composite-objects). What is given, and what is a part of an object only,
-becomes a temporary object of that class first, below ``_singerlake_parts/``. Those that go into one joined object alone
-are removed by the request that joins them, which soft delete and early deletion fees leave out; the others afterwards.
-A process that is killed leaves some, which a lifecycle rule for that prefix removes.
-
-What is short, and what has no whole object in it, is fetched and sent without any: so it is on servers that do not
-join, and in a bucket that keeps temporary objects.
+Storage joins whole objects of one storage class, at most 32 at once
+(https://cloud.google.com/storage/docs/composite-objects). What is given, and a part of an object, becomes a temporary
+one first, below ``_singerlake_parts/``. Those that go into one joined object alone are removed by the request that
+joins them, which soft delete and early deletion fees leave out; the others afterwards. What is short, or has no whole
+object in it, is fetched and sent without any, as on servers that do not join, and in a bucket that keeps temporary
+objects.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -30,8 +27,8 @@ from urllib.parse import urlsplit
 
 from singerlake.clock import IdSource
 from singerlake.errors import ConfigurationError, MissingFileError, StorageUnavailableError
-from singerlake.interpreter.threads import threads_ahead
-from singerlake.storage.cloud.compose import SENT, Sources, Together, arranged
+from singerlake.interpreter.threads import in_order, threads_ahead
+from singerlake.storage.cloud.compose import SENT, NotCopiedError, Sources, Together, arranged
 from singerlake.storage.cloud.driver import Ask
 from singerlake.storage.drivers.gcs.bucket import KIND, MADE, MOST_IN_BATCH, Bucket, Seen, crc32c
 from singerlake.storage.drivers.gcs.client import Body, not_gcs, parsed
@@ -41,7 +38,6 @@ from singerlake.storage.lost_replies import Meaning
 from singerlake.storage.port import Part
 
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 
 PARTS_PREFIX = "_singerlake_parts/"
 JOINED = 32
@@ -51,8 +47,6 @@ LEAST = 1 << 20
 _FETCHES = 8
 _AHEAD = 3
 """Blocks that are fetched while another one is sent."""
-
-
 LONG = 64 << 20
 """Bytes from which an object is sent in blocks."""
 BLOCK = 64 << 20
@@ -98,9 +92,8 @@ def refused_as_none(request: Callable[[], dict[str, Any]]) -> dict[str, Any] | N
 def place(bucket: Bucket, name: str, size: int, checksum: str | None, make: Make, ask: Ask) -> None:
     """Have ``make`` make an object at a name that nobody else writes.
 
-    It is made where there is none, so that a second try after a lost reply replaces nothing: that would need the
-    permission to delete, and a retention policy forbids it. What is there already is one's own where it is the same.
-    Raises ``StorageUnavailableError`` where storage made another one.
+    It is made where there is none: to replace what a lost try made would need the permission to delete. What is there
+    already is one's own where it is the same; ``StorageUnavailableError`` is raised where it is another one.
     """
     asked = Asked(ask)
     made = make("0", asked)
@@ -115,7 +108,6 @@ def place(bucket: Bucket, name: str, size: int, checksum: str | None, make: Make
 
 
 def send_whole(bucket: Bucket, name: str, body: bytes | memoryview, checksum: str | None, ask: Ask) -> None:
-    """Send an object in one request."""
 
     def make(generation: str | None, ask: Asked) -> dict[str, Any] | None:
         return ask(lambda: refused_as_none(lambda: bucket.put(name, body, generation=generation)))
@@ -131,7 +123,6 @@ def send_blocks(
     blocks: Callable[[], Iterable[bytes | memoryview]],
     ask: Ask,
 ) -> None:
-    """Send an object of ``size`` bytes block after block."""
 
     def make(generation: str | None, ask: Asked) -> dict[str, Any] | None:
         upload = _Upload(bucket, name, size, checksum, generation, ask)
@@ -194,8 +185,7 @@ class _Upload:
         return f"{parts.path}?{parts.query}"
 
     def _step(self, start: int, block: bytes | memoryview) -> None:
-        """Send what storage has not yet of a block that begins at ``start``. After a try that failed, storage says
-        first how far it is."""
+        """Send the rest of a block that begins at ``start``. After a failed try, storage says first how far it is."""
         if self._is_clear:
             self._is_clear = False
             at = self._stored
@@ -236,10 +226,6 @@ class _Source:
     key: str | None = None
 
 
-class _NotJoinedError(Exception):
-    """The server refused to join objects that are there, so that all of them are to be fetched and sent."""
-
-
 @dataclass(frozen=True)
 class Composer:
     """Composes objects in one bucket; ``prefix`` is the lake's within it."""
@@ -272,7 +258,7 @@ class Composer:
                 max((each.size for each in whole), default=0) >= LEAST
                 and len({each.storage_class for each in whole}) == 1
             ):
-                with suppress(_NotJoinedError):
+                with suppress(NotCopiedError):
                     _Join(self, key, size, whole[0].storage_class, pool).make(wanted, seen)
                     return
             self._send(key, wanted, size, pool)
@@ -283,7 +269,7 @@ class Composer:
             together = (part for part in parts if not isinstance(part, Part))
             # A pool of their own: each of them waits for what the other pool fetches.
             with threads_ahead(_AHEAD, "singerlake-blocks") as ahead:
-                yield from _ahead(ahead, partial(self.sources.fetched, pool=pool), together)
+                yield from in_order(ahead, partial(self.sources.fetched, pool=pool), together, most=_AHEAD + 1)
 
         send_blocks(self.bucket, self.name_of(key), size, None, blocks, self.ask)
 
@@ -320,7 +306,7 @@ class _Join:
         """Temporary objects that may be there."""
 
     def make(self, wanted: Sequence[bytes | Part], seen: dict[str, Seen]) -> None:
-        """Make the object. Raises ``_NotJoinedError`` where the server does not join what is there."""
+        """Make the object. Raises ``NotCopiedError`` where the server does not join what is there."""
         try:
             sources = self._sources(wanted, seen)
             while len(sources) > JOINED:
@@ -408,7 +394,7 @@ class _Join:
         if there is not None and there.size == size:
             return {"generation": there.generation, "size": there.size}
         self._check(sources, refused)
-        raise _NotJoinedError from refused
+        raise NotCopiedError from refused
 
     def _check(self, sources: Sequence[_Source], refused: Exception) -> None:
         """See whether the sources are what they were when they were looked at."""
@@ -443,17 +429,6 @@ class _Join:
         except ConfigurationError:
             # Not all servers know batches.
             return [False] * len(names)
-
-
-def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """What ``work`` gives for each item, in their order, a few of which are under way."""
-    under_way: deque[Future[Result]] = deque()
-    for item in items:
-        under_way.append(pool.submit(work, item))
-        if len(under_way) > _AHEAD:
-            yield under_way.popleft().result()
-    while under_way:
-        yield under_way.popleft().result()
 
 
 def _size(piece: bytes | Part) -> int:

@@ -2,8 +2,8 @@
 (RFC 9110, section 10.1.1).
 
 botocore asks before each file, which takes as long as the request itself. But a server that refuses may close the
-connection before it has read the body, and then its answer may be lost: of a TLS connection that closes while it sends,
-urllib3 reads none. Asked first, the server refuses before any body is sent. So it is asked after a connection broke.
+connection before it has read the body, and urllib3 then may not read its answer. So it is asked after a connection
+broke.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from http import HTTPStatus
 from typing import Any
 
-from singerlake.aws.session import in_session, region_for
+from singerlake.aws.session import client_of, in_session, region_for
 from singerlake.aws.settings import S3Settings, is_amazon
 from singerlake.storage.patience import Patience
 
@@ -24,9 +24,8 @@ _CONNECTIONS = 160
 
 
 def connect(settings: S3Settings, patience: Patience) -> Any:
-    """A client of botocore for these settings, which sends each request once: a silent retry of a conditional PUT whose
-    reply was lost would show as a refusal by one's own write. Nothing is sent yet. Raises ``AccessDeniedError`` and
-    ``SettingError``."""
+    """A client of botocore for these settings. A silent retry of a conditional PUT whose reply was lost would show as a
+    refusal by one's own write. Nothing is sent yet. Raises ``AccessDeniedError`` and ``SettingError``."""
     client = in_session(settings, lambda session: _client(session, settings), patience)
     ask_above(client, _AT_ONCE)
     return client
@@ -42,38 +41,27 @@ def _client(session: Any, settings: S3Settings) -> Any:
 
 
 def _client_of(session: Any, settings: S3Settings, endpoint_url: str | None) -> Any:
-    from botocore.config import Config
-
     path_style = bool(endpoint_url) if settings.path_style is None else settings.path_style
     style = "path" if path_style else "auto" if settings.path_style is None else "virtual"
-    options: dict[str, Any] = {
-        "retries": {"total_max_attempts": 1, "mode": "standard"},
-        "s3": {"addressing_style": style},
-        "connect_timeout": 10,
-        "read_timeout": 60,
-        "max_pool_connections": _CONNECTIONS,
-        "tcp_keepalive": True,
-    }
+    options: dict[str, Any] = {"s3": {"addressing_style": style}, "max_pool_connections": _CONNECTIONS}
     if endpoint_url:
         # Most stores other than AWS refuse the checksum trailers that botocore adds by default; some answer a range
         # with the checksum of the whole object.
         options["request_checksum_calculation"] = "when_required"
         options["response_checksum_validation"] = "when_required"
     region = region_for(settings, session, endpoint_url)
-    return session.create_client("s3", region_name=region, endpoint_url=endpoint_url, config=Config(**options))
+    return client_of(session, "s3", region=region, endpoint_url=endpoint_url, read_timeout=60, **options)
 
 
 class _Broken(threading.local):
-    """The request with a body whose connection broke last, by its method and URL. The thread that sent it sends it
-    again."""
+    """The last request with a body whose connection broke, by method and URL; its own thread sends it again."""
 
     request: tuple[str, str] | None = None
 
 
 def ask_above(client: Any, size: int) -> None:
     """Have a client of S3 send bodies with their headers. It asks only before a conditional write of more than ``size``
-    bytes, and when it sends again what broke off. A server that does not want to be asked gets the request again
-    without the question."""
+    bytes, and before sending again; a server that does not want to be asked is not."""
     from botocore.utils import determine_content_length
 
     broken = _Broken()

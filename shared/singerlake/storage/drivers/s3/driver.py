@@ -1,37 +1,29 @@
-"""Single requests to a bucket of S3, or of a store that speaks its protocol.
-
-botocore for requests, smart_open for streamed reads, both imported when first needed. Metadata is always one
-PUT, never multipart, because some stores ignore conditions on multipart uploads. No object gets a Content-Encoding:
-clients would then unpack the gzip that is the file format.
-"""
+"""Single requests to a bucket of S3, or of a store that speaks its protocol. Metadata is always one PUT, never
+multipart, because some stores ignore conditions on multipart uploads. No object gets a Content-Encoding: clients would
+then unpack the gzip that is the file format."""
 
 from __future__ import annotations
 
 import io
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar
 
 from singerlake.aws.settings import S3Settings, endpoint_of
 from singerlake.clock import Clock
 from singerlake.errors import NoSuchBucketError, SingerlakeError, StorageUnavailableError
 from singerlake.storage.cloud.compose import Sources
-from singerlake.storage.cloud.driver import Ask, Fetched, Page
+from singerlake.storage.cloud.driver import Ask, Driver, Fetched, Page, unless_absent
 from singerlake.storage.drivers.s3.client import connect
-from singerlake.storage.drivers.s3.errors import (
-    S3_ERRORS,
-    is_absent,
-    is_past_end,
-    meaning,
-    not_s3,
-    translate,
-)
+from singerlake.storage.drivers.s3.errors import S3_ERRORS, is_absent, is_past_end, meaning, not_s3, translate
 from singerlake.storage.drivers.s3.upload import Target, compose_object, upload
 from singerlake.storage.keys import root_prefix
 from singerlake.storage.lost_replies import Meaning
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Entry, Part
+from singerlake.storage.streams import GivenBytes, buffered
 
 Result = TypeVar("Result")
 
@@ -54,7 +46,7 @@ class _Learned:
 _learned: dict[tuple[str, str], _Learned] = {}
 
 
-class S3Driver:
+class S3Driver(Driver):
     """A ``Driver`` below a prefix of a bucket. ``patience`` is also that with what assumes a role.
 
     ETags are kept without quotes; a condition sends them quoted, as HTTP wants it, unless the store turns out to honour
@@ -88,12 +80,7 @@ class S3Driver:
         return translate(error, self._settings, **context)
 
     def get(self, key: str) -> Fetched | None:
-        try:
-            return self._fetched(key)
-        except Exception as error:
-            if is_absent(error):
-                return None
-            raise
+        return unless_absent(is_absent, lambda: self._fetched(key))
 
     def get_range(self, key: str, start: int, length: int) -> Fetched | None:
         try:
@@ -130,11 +117,7 @@ class S3Driver:
     def delete(self, key: str, *, if_match: str | None) -> None:
         # A DELETE teaches nothing of the form of ETags, since stores ignore its condition.
         condition = {} if if_match is None else {"IfMatch": (self._learned.etag_form or _QUOTED).format(if_match)}
-        try:
-            self._client.delete_object(**self._object(key), **condition)
-        except Exception as error:
-            if not is_absent(error):
-                raise
+        unless_absent(is_absent, lambda: self._client.delete_object(**self._object(key), **condition))
 
     def delete_many(self, keys: Sequence[str]) -> Sequence[str]:
         full = {self._prefix + key: key for key in keys}
@@ -166,7 +149,7 @@ class S3Driver:
         def request(work: Callable[[], bytes]) -> bytes:
             return ask(work, key=key)
 
-        return open_stream(self._client, self._bucket, self._prefix + key, start, request)
+        return buffered(_Resumed(partial(self._opened, key), start, request))
 
     def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
         return upload(self._target(key, ask), path, size, ready)
@@ -201,8 +184,8 @@ class S3Driver:
         return Target(self._client, self._object(key), self._encryption(), sent)
 
     def _under(self, etag: str, key: str, request: Callable[..., Result]) -> Result:
-        """Send a request under If-Match in the form the store honours. A quoted ETag that is refused although it is
-        the object's shows a store that wants it bare."""
+        """Send a request under If-Match in the form the store honours. A quoted ETag that is refused although it is the
+        object's shows a store that wants it bare."""
         form = self._learned.etag_form
         if form is not None:
             return request(IfMatch=form.format(etag))
@@ -245,6 +228,21 @@ class S3Driver:
             body = body[start : start + length]
         return Fetched(body, size, etag, reply["LastModified"])
 
+    def _opened(self, key: str, start: int) -> Any:
+        """A stream of an object's bytes from ``start`` on."""
+        wanted = {"Range": f"bytes={start}-"} if start else {}
+        try:
+            reply = self._client.get_object(**self._object(key), **wanted)
+        except Exception as error:
+            if is_past_end(error):
+                return io.BytesIO()
+            raise
+        left = 0 if "ContentRange" in reply else start
+        while left and (data := reply["Body"].read(min(left, _BUFFER))):
+            # A server may give the whole where a range was asked for.
+            left -= len(data)
+        return reply["Body"]
+
     def _check_bucket(self) -> None:
         """HEAD has no body, so its 404 does not say whether it is the bucket that is missing."""
         if self._learned.exists:
@@ -280,76 +278,43 @@ def _bare(etag: str) -> str:
     return etag.strip('"')
 
 
-class _ResumingStream(io.BufferedIOBase):
-    """smart_open's reader, which resumes by itself where a connection breaks. Where it gives up, another one goes on at
-    the byte that is wanted next: what the first one holds or has dropped by then does not matter."""
+class _Resumed(GivenBytes):
+    """The body of one GET. Where its connection breaks, another one goes on at the byte that is wanted next."""
 
     def __init__(self, opened: Callable[[int], Any], start: int, ask: AskBytes) -> None:
         self._opened = opened
         self._ask = ask
         self._at = start
-        self._reader: Any = None
-        self._next(lambda _: b"")
+        self._body: Any = None
+        # An object that is missing is told when it is opened.
+        self.given(0)
 
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        return self._next(lambda reader: reader.read(-1 if size is None else size))
-
-    def read1(self, size: int = -1, /) -> bytes:
-        return self.read(_BUFFER if size < 0 else size)
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        return self._next(lambda reader: reader.readline(-1 if size is None else size))
+    def given(self, size: int) -> bytes:
+        data = self._ask(lambda: self._read(size))
+        self._at += len(data)
+        return data
 
     def close(self) -> None:
         self._drop()
         super().close()
 
+    def _read(self, size: int) -> bytes:
+        from botocore.exceptions import BotoCoreError, ResponseStreamingError
+        from urllib3.exceptions import HTTPError
+
+        try:
+            if self._body is None:
+                self._body = self._opened(self._at)
+            data: bytes = self._body.read(size)
+            return data
+        except Exception as error:
+            self._drop()
+            # Some of botocore's own are of the operating system's, too.
+            if isinstance(error, HTTPError | OSError) and not isinstance(error, BotoCoreError):
+                raise ResponseStreamingError(error=error) from error
+            raise
+
     def _drop(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
-
-    def _next(self, read: Callable[[Any], bytes]) -> bytes:
-        """What ``read`` makes of a reader that stands at the byte that is wanted next."""
-        if self.closed:
-            raise ValueError("I/O operation on closed file.")
-
-        def request() -> bytes:
-            try:
-                self._reader = self._reader or self._opened(self._at)
-                return read(self._reader)
-            except Exception as error:
-                self._drop()
-                raise _cause(error) from error
-
-        data = self._ask(request)
-        self._at += len(data)
-        return data
-
-
-def _cause(error: Exception) -> Exception:
-    """botocore's error: smart_open wraps what the store answered, has an error of its own for reads that it gave up on,
-    and lets botocore's other errors through."""
-    from botocore.exceptions import BotoCoreError, ResponseStreamingError
-
-    answered: Exception | None = getattr(error, "backend_error", None)
-    if answered is not None:
-        return answered
-    # Some of botocore's own are of the operating system's, too.
-    gave_up = isinstance(error, OSError) and not isinstance(error, BotoCoreError)
-    return ResponseStreamingError(error=error) if gave_up else error
-
-
-def open_stream(client: Any, bucket: str, key: str, start: int, ask: AskBytes) -> BinaryIO:
-    """The object's bytes from ``start`` on. Bucket and key go in as they are: a URL would be taken apart again."""
-    from smart_open.s3 import open as smart_open_s3
-
-    def opened(at: int) -> Any:
-        reader = smart_open_s3(bucket, key, "rb", buffer_size=_BUFFER, defer_seek=True, client=client)
-        reader.seek(at)
-        return reader
-
-    return cast(BinaryIO, _ResumingStream(opened, start, ask))
+        body, self._body = self._body, None
+        if body is not None:
+            body.close()

@@ -7,10 +7,10 @@ those of https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from singerlake.aws import errors
 from singerlake.aws.errors import BUSY_CODES, REFUSED_CREDENTIALS, code_of, explained_by, meaning_of_status, status_of
+from singerlake.aws.settings import S3Settings
 from singerlake.errors import (
     AccessDeniedError,
     ConditionNotSupportedError,
@@ -24,10 +24,6 @@ from singerlake.errors import (
 )
 from singerlake.storage.failures import masked, waited, without_answer
 from singerlake.storage.lost_replies import DriverErrors, Meaning
-
-if TYPE_CHECKING:
-    from singerlake.aws.settings import S3Settings
-
 
 _MEANINGS = {
     "PreconditionFailed": Meaning.REFUSED,
@@ -98,14 +94,11 @@ def meaning(error: Exception) -> Meaning:
 
 def is_absent(error: Exception) -> bool:
     """Whether a request failed because there is no such object."""
-    from botocore.exceptions import ClientError
-
-    return isinstance(error, ClientError) and code_of(error) in _ABSENT and not is_no_bucket(error)
+    return _code(error) in _ABSENT and not is_no_bucket(error)
 
 
 def is_no_bucket(error: Exception) -> bool:
-    """Whether a request failed in the words for an object that is not there, though it asks for none: what is not there
-    is the bucket, or any S3."""
+    """Whether an object was not found by a request that asks for none: what is missing is the bucket, or any S3."""
     from botocore.exceptions import ClientError
 
     if not isinstance(error, ClientError):
@@ -116,24 +109,26 @@ def is_no_bucket(error: Exception) -> bool:
 
 def is_past_end(error: Exception) -> bool:
     """Whether a ranged read failed because the range begins at the object's end or later."""
-    from botocore.exceptions import ClientError
-
-    return isinstance(error, ClientError) and code_of(error) in ("InvalidRange", "416")
+    return _code(error) in ("InvalidRange", "416")
 
 
 def is_lost_upload(error: BaseException) -> bool:
     """Whether storage does not know an upload in parts, which is over then, whole or not."""
+    return _code(error) == "NoSuchUpload"
+
+
+def _code(error: BaseException) -> str:
+    """The code of an answer; empty where it has none, or none came."""
     from botocore.exceptions import ClientError
 
-    return isinstance(error, ClientError) and code_of(error) == "NoSuchUpload"
+    return code_of(error) if isinstance(error, ClientError) else ""
 
 
 S3_ERRORS = DriverErrors(meaning, partial(errors.waits_for, judge=meaning))
 
 
 def translate(error: Exception, settings: S3Settings, **context: object) -> SingerlakeError:
-    """This package's error for one of botocore's, with the store's own words but without secrets. What is not
-    botocore's is raised as it is."""
+    """This package's error for one of botocore's, without secrets. Others are raised as they are."""
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 

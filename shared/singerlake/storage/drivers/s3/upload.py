@@ -1,15 +1,11 @@
 """Objects of S3 in one request or in parts: files that are sent, and objects made of parts of others, copied by the
-server where its sizes allow, fetched and sent where not.
-
-A part of a multipart upload, except the last, has at least 5 MiB; one that is copied has at most 5 GiB
-(https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html). The object is there as a whole at the end, or not
-at all. An upload that a killed process began is for the bucket's lifecycle rules to remove.
-"""
+server where its sizes allow: at least 5 MiB, except the last, and at most 5 GiB to copy
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html). An upload that a killed process began is for the
+bucket's lifecycle rules to remove."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 import re
 import threading
@@ -24,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 from singerlake.storage.cloud.compose import NotCopiedError, Sources, Together, compose
 from singerlake.storage.drivers.s3.errors import is_lost_upload, meaning
 from singerlake.storage.port import Part
+from singerlake.storage.streams import FilePart
 
 Result = TypeVar("Result")
 
@@ -37,9 +34,6 @@ PART_SIZE = 16 << 20
 CONNECTIONS = 8
 _MOST_PARTS = 10_000
 """What S3 takes: bytes of each part but the last, and parts of a file."""
-_AT_ONCE = 1 << 17
-"""Bytes of a file that are read at a time. botocore asks for 1 MiB, two of which each connection would hold; where it
-sends a checksum behind them, it copies what is left of them for each piece that it sends."""
 _SMALL = 1 << 20
 """Bytes of a file that is sent from memory."""
 _DIGESTED = 16 << 20
@@ -172,9 +166,8 @@ def _copied(upload: Multipart, number: int, part: Part, sources: Sources, source
 
 
 def upload(target: Target, path: Path, size: int, ready: Callable[[], object]) -> bool:
-    """Send a file of ``size`` bytes, when ``ready`` returns. True where the answer proves that storage has just these:
-    its ETag is their MD5, as it is on most stores where no key of KMS encrypts, or its parts are proved. Raises what
-    ``ready`` and ``target.send`` raise."""
+    """Send a file of ``size`` bytes, when ``ready`` returns. True where the answer proves that storage has them: the
+    ETag is their MD5, as on most stores without KMS, or the parts are proved. Raises as both."""
     if size >= MULTIPART_THRESHOLD:
         # S3 takes no part with a checksum that the upload did not announce. Other stores get none.
         checked = target.client.meta.config.request_checksum_calculation == "when_supported"
@@ -200,7 +193,7 @@ def _put_file(target: Target, path: Path, size: int) -> str:
     """Send a file in one request; its ETag."""
 
     def once() -> dict[str, Any]:
-        with _Part(path, 0, size) as file:
+        with FilePart(path, 0, size) as file:
             answer: dict[str, Any] = target.client.put_object(**target.where, **target.encryption, Body=file)
             return answer
 
@@ -224,7 +217,7 @@ def _put_parts(upload: Multipart, path: Path, size: int, checksum: dict[str, str
         start = (number - 1) * length
 
         def once(**arguments: Any) -> dict[str, Any]:
-            with _Part(path, start, min(start + length, size)) as part:
+            with FilePart(path, start, min(start + length, size)) as part:
                 answer: dict[str, Any] = upload.target.client.upload_part(**arguments, **checksum, Body=part)
                 return answer
 
@@ -243,39 +236,7 @@ def _put_parts(upload: Multipart, path: Path, size: int, checksum: dict[str, str
     upload.parts.extend(each.result() for each in sent)
 
 
-class _Part:
-    """The bytes [start, end) of a file, as the body of a request. A read gives ``_AT_ONCE`` of them at most, unless it
-    asks for all."""
-
-    def __init__(self, path: Path, start: int, end: int) -> None:
-        self._file = path.open("rb", buffering=0)
-        self._start = start
-        self._end = end
-        self._file.seek(start)
-
-    def __enter__(self) -> _Part:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-
-    def read(self, size: int | None = -1) -> bytes:
-        """The next bytes; none at the end."""
-        left = max(0, self._end - self._file.tell())
-        return self._file.read(left if size is None or size < 0 else min(size, left, _AT_ONCE))
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to an offset, as of a file."""
-        origin = {io.SEEK_SET: self._start, io.SEEK_CUR: self._file.tell(), io.SEEK_END: self._end}[whence]
-        return self._file.seek(origin + offset) - self._start
-
-    def tell(self) -> int:
-        """The offset of the next byte."""
-        return self._file.tell() - self._start
-
-
 def part_size(size: int) -> int:
-    """Bytes of each part of a file of ``size`` bytes but the last, so that no connection has one more to send when the
-    others have ended."""
+    """Bytes of each part but the last, so that no connection has one more to send when the others have ended."""
     turns = max(1, round(size / (CONNECTIONS * PART_SIZE)))
     return max(LEAST, math.ceil(size / (CONNECTIONS * turns)), math.ceil(size / _MOST_PARTS))
