@@ -88,7 +88,7 @@ def manifest(
         plain = {"id": f"{number:016d}", "path": f"x/{number}", "version": version, "offset": offset, "messages": 10}
         plain |= {"records": 10, "bytes": 1000, "raw_bytes": 9000, "sha256": "0" * 64, "members": ((0, 10),)}
         given = {"last": "2026-01-01T00:00:00Z", **files[min(number, len(files) - 1)]}
-        file = DataFile(**{**plain, "first": given["last"], **given})  # type: ignore[arg-type]
+        file = DataFile(**{**plain, "first": given["last"], **given})
         listed.append(file)
         offset = file.end
     born = fold.empty(tap=tap, stream=stream, store="lockfile", lineage="l", created="2026", transaction_id="birth")

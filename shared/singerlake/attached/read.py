@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from singerlake.errors import BrokenFileError, MissingFileError, SettingError, UnknownNameError
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
-from singerlake.storage.streams import GivenBytes, buffered
 
+_PIECE = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -84,10 +85,10 @@ def _first(storage: Storage, prefix: str, rows: Iterable[Attached], tried: set[s
 def open_checked(storage: Storage, key: str, sha256: str, size: int) -> BinaryIO:
     """A stream of the object at ``key``, which cannot seek: the last bytes are given only if there are ``size`` bytes
     with this SHA-256. Raises ``MissingFileError`` and what storage raises; while it is read, ``BrokenFileError``."""
-    return buffered(_Checked(storage.open(key), key, sha256, size))
+    return cast(BinaryIO, io.BufferedReader(_Checked(storage.open(key), key, sha256, size), _PIECE))
 
 
-class _Checked(GivenBytes):
+class _Checked(io.RawIOBase):
     """The bytes of ``source``, which it owns and closes."""
 
     def __init__(self, source: BinaryIO, key: str, sha256: str, size: int) -> None:
@@ -98,12 +99,25 @@ class _Checked(GivenBytes):
         self._seen = 0
         self._hash = hashlib.sha256()
 
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(cast(bytearray, buffer)).cast("B")
+        data = self._next(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        # The one of the base class asks for 8 KiB at a time.
+        return b"".join(iter(lambda: self._next(_PIECE), b""))
+
     def close(self) -> None:
         if not self.closed:
             self._source.close()
         super().close()
 
-    def given(self, size: int) -> bytes:
+    def _next(self, size: int) -> bytes:
         if not size:
             return b""
         data = self._source.read(size)

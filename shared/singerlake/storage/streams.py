@@ -13,38 +13,22 @@ AT_ONCE = 1 << 17
 sends a checksum behind them, it copies what is left of them for each piece that it sends."""
 
 
-class GivenBytes(io.RawIOBase):
-    """A stream of what ``given`` gives."""
-
-    def given(self, size: int) -> bytes:
-        """The next bytes, at most ``size``; none at the end."""
-        raise NotImplementedError
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(cast(bytearray, buffer)).cast("B")
-        data = self.given(len(view))
-        view[: len(data)] = data
-        return len(data)
-
-    def readall(self) -> bytes:
-        # The one of the base class asks for 8 KiB at a time.
-        return b"".join(iter(lambda: self.given(_BUFFER), b""))
-
-
-class _Window(GivenBytes):
+class _Window(io.RawIOBase):
     """The next ``length`` bytes of ``source``, which it owns and closes."""
 
     def __init__(self, source: BinaryIO, length: int) -> None:
         self._source = source
         self._left = length
 
-    def given(self, size: int) -> bytes:
-        data = self._source.read(min(size, self._left))
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(cast(bytearray, buffer)).cast("B")
+        data = self._source.read(min(len(view), self._left))
+        view[: len(data)] = data
         self._left -= len(data)
-        return data
+        return len(data)
 
     def close(self) -> None:
         if not self.closed:
@@ -52,34 +36,35 @@ class _Window(GivenBytes):
         super().close()
 
 
-def buffered(stream: GivenBytes) -> BinaryIO:
-    """A buffered stream, which closes ``stream``."""
-    return cast(BinaryIO, io.BufferedReader(stream, _BUFFER))
-
-
 def window(source: BinaryIO, length: int) -> BinaryIO:
     """A buffered stream of at most the next ``length`` bytes; closing it closes ``source``."""
-    return buffered(_Window(source, max(0, length)))
+    return cast(BinaryIO, io.BufferedReader(_Window(source, max(0, length)), _BUFFER))
 
 
-class _Joined(GivenBytes):
+class _Joined(io.RawIOBase):
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._rest = memoryview(b"")
 
-    def given(self, size: int) -> bytes:
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
-                return b""
+                return 0
             self._rest = memoryview(chunk)
-        data, self._rest = bytes(self._rest[:size]), self._rest[size:]
-        return data
+        view = memoryview(cast(bytearray, buffer)).cast("B")
+        size = min(len(view), len(self._rest))
+        view[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
 
 
 def joined(chunks: Iterator[bytes]) -> BinaryIO:
     """A buffered stream of all ``chunks``, each taken when those before it are read. Raises what taking one raises."""
-    return buffered(_Joined(chunks))
+    return cast(BinaryIO, io.BufferedReader(_Joined(chunks), _BUFFER))
 
 
 class FilePart(io.RawIOBase):

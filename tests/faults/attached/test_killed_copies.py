@@ -27,7 +27,7 @@ STORAGES = {
 }
 WRITE_STATE = "tap_singerlake.output:StateLines.write_state"
 MOMENTS = {
-    "while a file is read": ("singerlake.attached.read:_Checked.given", "before", "", 2),
+    "while a file is read": ("singerlake.attached.read:_Checked._next", "before", "", 2),
     "before a small copy": ("{}.put", "before", sha256(BODIES[2]), 1),
     "after a small copy": ("{}.put", "after", sha256(BODIES[2]), 1),
     "before a large copy": ("{}.upload", "before", sha256(BODIES[1]), 1),

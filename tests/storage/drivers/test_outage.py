@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -163,6 +164,7 @@ def test_a_server_that_stays_down_is_given_up_after_the_patience(
 def test_a_stream_goes_on_at_the_byte_where_a_restart_cut_it(
     cloud: Cloud, storage: Storage, door: Door, monkeypatch: pytest.MonkeyPatch, asked: int
 ) -> None:
+    monkeypatch.setattr("smart_open.s3.time", SimpleNamespace(sleep=cloud.clock.sleep))
     monkeypatch.setattr(cloud_storage, "RANGE_BYTES", 1 << 20)
     long = cloud.large * 4
     storage.put("long", long)
@@ -237,7 +239,10 @@ def test_a_storage_that_fails_every_write_and_answers_reads_says_why(
 
 
 @pytest.mark.parametrize("cloud", ["s3"], indirect=True)
-def test_a_stream_that_breaks_again_and_again_is_read_whole(s3: S3Server, cloud: Cloud, storage: Storage) -> None:
+def test_a_stream_that_breaks_again_and_again_is_read_whole(
+    s3: S3Server, cloud: Cloud, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("smart_open.s3.time", SimpleNamespace(sleep=cloud.clock.sleep))
     storage.put("long", cloud.large)
     with storage.open("long") as stream:
         begun = stream.read(10)

@@ -307,7 +307,9 @@ def test_starting_loads_no_driver(arguments):
     result = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, env=environment(), check=True, timeout=60
     )
-    assert not {"boto3", "botocore", "pyspark", "pyarrow", "psycopg"} & set(result.stderr.decode().split())
+    assert not {"boto3", "botocore", "smart_open", "pyspark", "pyarrow", "psycopg"} & set(
+        result.stderr.decode().split()
+    )
 
 
 def test_about_describes_every_setting(tmp_path):
@@ -324,6 +326,6 @@ def test_reading_a_local_lake_loads_no_driver(lake, root, tmp_path):
     code = (
         "import sys\nfrom tap_singerlake.tap import TapSingerlake\n"
         f"TapSingerlake(config={config(root)!r}).sync_all()\n"
-        "assert not {'boto3', 'botocore', 'pyspark', 'pyarrow'} & set(sys.modules)"
+        "assert not {'boto3', 'botocore', 'smart_open', 'pyspark', 'pyarrow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=environment(), capture_output=True, timeout=60)

@@ -37,6 +37,11 @@ class Decisions:
         self.tap = tap
         self._prefix = layout.commits_prefix(tap)
 
+    @property
+    def near(self) -> bool:
+        """Whether they are on near storage."""
+        return self._storage.near
+
     def listed(self) -> Listed:
         """All commits that are decided, by one listing."""
         names: list[str] = []
@@ -57,7 +62,7 @@ class Decisions:
 
     def all_of(self, names: Iterable[str]) -> list[Decision]:
         """The decisions about these commits, in their order, without those that are not decided. Raises as ``get``."""
-        found = side_by_side(self.get, list(names), threads=1 if self._storage.near else AT_ONCE, name="commits")
+        found = side_by_side(self.get, list(names), threads=1 if self.near else AT_ONCE, name="commits")
         return [decision for decision in found if decision is not None]
 
     def decide(self, decision: Decision) -> Decision:

@@ -26,7 +26,7 @@ from tests.storage.buckets import Make, PatientlessClock, written
 
 class TestSettings:
     def test_importing_the_adapter_imports_no_driver(self) -> None:
-        names = "('boto3', 'botocore')"
+        names = "('boto3', 'botocore', 'smart_open')"
         script = (
             "import sys, singerlake.adapters, singerlake.storage.drivers.s3.driver as m; m.S3Settings();"
             f"print([n for n in {names} if n in sys.modules])"

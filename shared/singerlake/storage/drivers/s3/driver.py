@@ -1,15 +1,15 @@
-"""Single requests to a bucket of S3, or of a store that speaks its protocol. Metadata is always one PUT, never
-multipart, because some stores ignore conditions on multipart uploads. No object gets a Content-Encoding: clients would
-then unpack the gzip that is the file format."""
+"""Single requests to a bucket of S3, or of a store that speaks its protocol: botocore for requests, smart_open for
+streamed reads, both imported when first needed. Metadata is always one PUT, never multipart, because some stores ignore
+conditions on multipart uploads. No object gets a Content-Encoding: clients would then unpack the gzip that is the file
+format."""
 
 from __future__ import annotations
 
 import io
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from singerlake.aws.settings import S3Settings, endpoint_of
 from singerlake.clock import Clock
@@ -23,7 +23,6 @@ from singerlake.storage.keys import root_prefix
 from singerlake.storage.lost_replies import Meaning
 from singerlake.storage.patience import Patience
 from singerlake.storage.port import Entry, Part
-from singerlake.storage.streams import GivenBytes, buffered
 
 Result = TypeVar("Result")
 
@@ -149,7 +148,7 @@ class S3Driver(Driver):
         def request(work: Callable[[], bytes]) -> bytes:
             return ask(work, key=key)
 
-        return buffered(_Resumed(partial(self._opened, key), start, request))
+        return open_stream(self._client, self._bucket, self._prefix + key, start, request)
 
     def upload(self, key: str, path: Path, size: int, ask: Ask, ready: Callable[[], object]) -> bool:
         return upload(self._target(key, ask), path, size, ready)
@@ -228,21 +227,6 @@ class S3Driver(Driver):
             body = body[start : start + length]
         return Fetched(body, size, etag, reply["LastModified"])
 
-    def _opened(self, key: str, start: int) -> Any:
-        """A stream of an object's bytes from ``start`` on."""
-        wanted = {"Range": f"bytes={start}-"} if start else {}
-        try:
-            reply = self._client.get_object(**self._object(key), **wanted)
-        except Exception as error:
-            if is_past_end(error):
-                return io.BytesIO()
-            raise
-        left = 0 if "ContentRange" in reply else start
-        while left and (data := reply["Body"].read(min(left, _BUFFER))):
-            # A server may give the whole where a range was asked for.
-            left -= len(data)
-        return reply["Body"]
-
     def _check_bucket(self) -> None:
         """HEAD has no body, so its 404 does not say whether it is the bucket that is missing."""
         if self._learned.exists:
@@ -278,43 +262,76 @@ def _bare(etag: str) -> str:
     return etag.strip('"')
 
 
-class _Resumed(GivenBytes):
-    """The body of one GET. Where its connection breaks, another one goes on at the byte that is wanted next."""
+class _ResumingStream(io.BufferedIOBase):
+    """smart_open's reader, which resumes by itself where a connection breaks. Where it gives up, another one goes on at
+    the byte that is wanted next: what the first one holds or has dropped by then does not matter."""
 
     def __init__(self, opened: Callable[[int], Any], start: int, ask: AskBytes) -> None:
         self._opened = opened
         self._ask = ask
         self._at = start
-        self._body: Any = None
-        # An object that is missing is told when it is opened.
-        self.given(0)
+        self._reader: Any = None
+        self._next(lambda _: b"")
 
-    def given(self, size: int) -> bytes:
-        data = self._ask(lambda: self._read(size))
-        self._at += len(data)
-        return data
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self._next(lambda reader: reader.read(-1 if size is None else size))
+
+    def read1(self, size: int = -1, /) -> bytes:
+        return self.read(_BUFFER if size < 0 else size)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return self._next(lambda reader: reader.readline(-1 if size is None else size))
 
     def close(self) -> None:
         self._drop()
         super().close()
 
-    def _read(self, size: int) -> bytes:
-        from botocore.exceptions import BotoCoreError, ResponseStreamingError
-        from urllib3.exceptions import HTTPError
-
-        try:
-            if self._body is None:
-                self._body = self._opened(self._at)
-            data: bytes = self._body.read(size)
-            return data
-        except Exception as error:
-            self._drop()
-            # Some of botocore's own are of the operating system's, too.
-            if isinstance(error, HTTPError | OSError) and not isinstance(error, BotoCoreError):
-                raise ResponseStreamingError(error=error) from error
-            raise
-
     def _drop(self) -> None:
-        body, self._body = self._body, None
-        if body is not None:
-            body.close()
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _next(self, read: Callable[[Any], bytes]) -> bytes:
+        """What ``read`` makes of a reader that stands at the byte that is wanted next."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
+
+        def request() -> bytes:
+            try:
+                self._reader = self._reader or self._opened(self._at)
+                return read(self._reader)
+            except Exception as error:
+                self._drop()
+                raise _cause(error) from error
+
+        data = self._ask(request)
+        self._at += len(data)
+        return data
+
+
+def _cause(error: Exception) -> Exception:
+    """botocore's error: smart_open wraps what the store answered, has an error of its own for reads that it gave up on,
+    and lets botocore's other errors through."""
+    from botocore.exceptions import BotoCoreError, ResponseStreamingError
+
+    answered: Exception | None = getattr(error, "backend_error", None)
+    if answered is not None:
+        return answered
+    # Some of botocore's own are of the operating system's, too.
+    gave_up = isinstance(error, OSError) and not isinstance(error, BotoCoreError)
+    return ResponseStreamingError(error=error) if gave_up else error
+
+
+def open_stream(client: Any, bucket: str, key: str, start: int, ask: AskBytes) -> BinaryIO:
+    """The object's bytes from ``start`` on. Bucket and key go in as they are: a URL would be taken apart again."""
+    from smart_open.s3 import open as smart_open_s3
+
+    def opened(at: int) -> Any:
+        reader = smart_open_s3(bucket, key, "rb", buffer_size=_BUFFER, defer_seek=True, client=client)
+        reader.seek(at)
+        return reader
+
+    return cast(BinaryIO, _ResumingStream(opened, start, ask))
