@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from singerlake.adapters import DEFAULT_STORE, IN_A_DATABASE, open_marks, open_storage
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
-from singerlake.errors import (
-    LakeError,
-    NotALakeError,
-    SettingError,
-    UnknownNameError,
-)
+from singerlake.errors import LakeError, NotALakeError, SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest

@@ -15,7 +15,6 @@ from singerlake.settings import storage_settings, store_settings
 
 
 @click.command(
-    "create",
     short_help="Make the DynamoDB table or the PostgreSQL schema of a manifest store.",
     cls=Documented,
     examples=(

@@ -14,7 +14,6 @@ from singerlake.upkeep.root_file import naming
 
 
 @click.command(
-    "identify",
     short_help="Show or write the id by which databases know the lake.",
     cls=Documented,
     examples=("singerlake store identify lake", "singerlake store identify lake --lake-id 0123456789abcdef"),
