@@ -23,19 +23,15 @@ class Clock(Hashable, Protocol):
 
     def now(self) -> datetime:
         """The wall clock, aware, UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds on a clock that never steps; only differences mean anything."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Wait that many seconds."""
-        ...
 
     def jitter(self) -> float:
         """A random number in [0, 1), to spread retries."""
-        ...
 
 
 class SystemClock:

@@ -572,22 +572,12 @@ class Lake:
             ...     print(one.stream, one.deleted.files, "deleted;", one.waiting.files, "wait until", one.until.date())
             users 0 deleted; 2 wait until 2026-01-08
         """
-        from singerlake.upkeep.gc.gc import collect_lake
+        from singerlake.upkeep.gc.gc import GcOptions, collect_lake
 
         check_least("grace time", grace)
         check_least("keep", keep)
         check_least("threads", threads, 1)
-        return collect_lake(
-            self,
-            tap,
-            stream,
-            grace=grace,
-            orphans=orphans,
-            keep=keep,
-            dry_run=dry_run,
-            threads=threads,
-            progress=progress,
-        )
+        return collect_lake(self, tap, stream, GcOptions(grace, orphans, keep, dry_run, threads), progress)
 
     def vacuum(
         self,
@@ -617,21 +607,13 @@ class Lake:
             ...     print(one.stream, one.joined.files, "files joined into", one.into.files)
             users 2 files joined into 1
         """
-        from singerlake.upkeep.vacuum.vacuum import vacuum_lake
+        from singerlake.upkeep.vacuum.vacuum import vacuum_lake, vacuum_stream
 
         check_least("target_bytes", target_bytes, 1)
         check_least("most_waiting", most_waiting)
         check_least("threads", threads, 1)
-        return vacuum_lake(
-            self,
-            tap,
-            stream,
-            target_bytes=target_bytes,
-            most_waiting=most_waiting,
-            dry_run=dry_run,
-            threads=threads,
-            progress=progress,
-        )
+        work = partial(vacuum_stream, target_bytes=target_bytes, most_waiting=most_waiting, threads=threads)
+        return vacuum_lake(self, tap, stream, work, dry_run=dry_run, progress=progress)
 
     def verify(
         self,
@@ -835,7 +817,6 @@ class Lake:
             now=now,
             dry_run=dry_run,
             undeclared=undeclared,
-            tables_from=self.tables_from,
             engine=engine,
             progress=progress,
             erased=erased,

@@ -49,7 +49,6 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """At most ``size`` bytes; none at the end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

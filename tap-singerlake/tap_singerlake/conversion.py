@@ -30,11 +30,9 @@ class Conversion(Protocol):
 
     def schema(self, line: bytes) -> bytes:
         """Whole lines for one SCHEMA message, in force for the messages after it."""
-        ...
 
     def messages(self, lines: memoryview, offsets: Sequence[int], file: DataFile) -> bytes | memoryview:
         """Whole lines for RECORD and ACTIVATE_VERSION messages, which have these ``offsets``."""
-        ...
 
 
 class Passthrough:

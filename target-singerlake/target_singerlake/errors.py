@@ -5,11 +5,7 @@ Their texts are this package's: where and what is wrong, and never a record.
 
 from __future__ import annotations
 
-from singer_sdk.exceptions import (
-    InvalidInputLine,
-    MissingKeyPropertiesError,
-    RecordsWithoutSchemaException,
-)
+from singer_sdk.exceptions import InvalidInputLine, MissingKeyPropertiesError, RecordsWithoutSchemaException
 
 from singerlake.errors import InvalidMessageError
 

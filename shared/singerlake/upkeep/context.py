@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import timestamp
 from singerlake.errors import LostStateError, SingerlakeError
 from singerlake.format import layout
-from singerlake.format.metadata.root import RootMetadata
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.model import Manifest, Run
+from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import Change, RecordRun, Transaction
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.commit import Commit, newer, submit_transaction
@@ -24,6 +23,9 @@ from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import stream_closed
 from singerlake.stores.segments.stored import read_manifest
 from singerlake.upkeep.result import Tally
+
+if TYPE_CHECKING:
+    from singerlake.lake import Lake
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,70 +70,8 @@ class StreamContext(StreamPlace):
         return read_manifest(stored.body, key=self.manifest_key, storage=self.storage).closed == self.store.kind
 
 
-class UpkeptStream(Protocol):
-    """A stream as upkeep of many sees it; ``singerlake.LakeStream`` is one."""
-
-    def state(self) -> Manifest | None:
-        """The newest state; None where there is none. Raises ``LakeError``."""
-        ...
-
-    def snapshot(self) -> Manifest:
-        """The same, or where it is missing one from the data files. Raises ``LakeError``, ``UnknownNameError``."""
-        ...
-
-    def kind(self) -> str | None:
-        """The manifest store that keeps it; None where it has no state. Raises as ``state``."""
-        ...
-
-    def context(self, kind: str | None = None) -> StreamContext:
-        """What upkeep of it works with, with the manifest store of that kind or (None) the one that keeps it. Raises
-        what opening the store raises."""
-        ...
-
-
-class LakeContext(Protocol):
-    """A lake as upkeep of many streams sees it; ``singerlake.Lake`` is one."""
-
-    @property
-    def storage(self) -> Storage: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def ids(self) -> IdSource: ...
-
-    def root_metadata(self) -> RootMetadata | None:
-        """What ``singerlake.json`` or its copy says. Raises ``LakeError``."""
-        ...
-
-    def lake_id(self) -> str:
-        """The lake's identity, which is written where there is none. Raises ``LostStateError``."""
-        ...
-
-    def known_lake_id(self) -> str | None:
-        """The same, but nothing is written."""
-        ...
-
-    def chosen_taps(self, tap: str | None) -> list[str]:
-        """The taps that the name means, all for None. Raises ``UnknownNameError``."""
-        ...
-
-    def existing_streams(self, tap: str) -> list[str]:
-        """The streams of a tap that is there. Raises ``UnknownNameError``."""
-        ...
-
-    def chosen(self, tap: str | None, stream: str | None) -> list[tuple[str, str]]:
-        """The ``(tap, stream)`` pairs that the names mean. Raises ``SettingError``, ``UnknownNameError``."""
-        ...
-
-    def tables_from(self, tap: str) -> Mapping[str, tuple[str, ...]]:
-        """The names of the tables that are made from each stream of a tap. Raises what storage raises."""
-        ...
-
-    def stream(self, tap: str, name: str) -> UpkeptStream:
-        """One stream, whether or not it has data."""
-        ...
+LakeContext: TypeAlias = "Lake"
+"""What upkeep of many streams works with."""
 
 
 def lake_id_for(lake: LakeContext, dry_run: bool) -> str:

@@ -292,17 +292,45 @@ def replace_root(
         found.append(told)
         return body
 
-    key = layout.root_metadata_key()
+    replaced = bring(storage, layout.root_metadata_key(), whole, dry_run)
     if dry_run:
-        stored = storage.get(key)
-        body = whole(stored)
-        return body is not None and (stored is None or body != stored.body)
-    replaced = replace_if_unchanged(storage, key, whole)
+        return replaced
     if replaced and found and found[0] is not None:
         logger.warning("%s", found[0])
     if replaced or look:
         keep_copy(storage)
     return replaced
+
+
+def bring(storage: Storage, key: str, made: Callable[[Stored | None], bytes | None], dry_run: bool) -> bool:
+    """As ``replace_if_unchanged``; with ``dry_run`` only whether it would be replaced."""
+    if not dry_run:
+        return replace_if_unchanged(storage, key, made)
+    stored = storage.get(key)
+    body = made(stored)
+    return body is not None and (stored is None or body != stored.body)
+
+
+def change_notes(
+    storage: Storage, tap: str, what: str, changed: Callable[[root.TapNotes], root.TapNotes | None]
+) -> bool:
+    """Replace what people say of a tap, and nothing else, by what ``changed`` makes of it; None: it stays. True where
+    it is something else now. Raises ``LostStateError`` where there is no root metadata to write ``what`` into,
+    ``CorruptObjectError``, ``UnsupportedFormatError``, ``TooManyConflictsError`` and what storage raises."""
+    key = layout.root_metadata_key()
+
+    def made(stored: Stored | None) -> bytes | None:
+        if stored is None:
+            raise LostStateError(
+                f"there is no root metadata to write {what} into", hint="run 'singerlake rebuild'", key=key
+            )
+        before = root.with_tap(root.from_json(stored.body, key=key), tap)
+        notes = changed(before.taps[tap])
+        if notes is None:
+            return None
+        return root.to_json(msgspec.structs.replace(before, taps={**before.taps, tap: notes}), stored.body)
+
+    return replace_root(storage, made)
 
 
 def keep_copy(storage: Storage) -> bool:

@@ -95,6 +95,10 @@ class VerifyResult:
         return not any(finding.problem for finding in self.findings)
 
 
+_COUNTS: Mapping[str, Any] = {"files": 0, "messages": 0, "bytes": 0, "attached": NONE, "read": NONE, "noted": NONE}
+"""What is counted of each stream and of all, and what a sum of it begins with."""
+
+
 def verify_lake(
     lake: LakeContext,
     tap: str | None,
@@ -133,28 +137,14 @@ def verify_lake(
             named = [each for each, checked in streams.items() if missing and checked.lake_id is not None]
             findings += [lost_root(name, each) for each in named[:1]]
     done = [
-        StreamVerify(
-            tap=name,
-            stream=each,
-            files=checked.files,
-            messages=checked.messages,
-            bytes=checked.bytes,
-            attached=checked.attached,
-            read=checked.read,
-            noted=checked.noted,
-        )
+        StreamVerify(tap=name, stream=each, **{count: getattr(checked, count) for count in _COUNTS})
         for name, streams in by_tap.items()
         for each, checked in streams.items()
     ]
     return VerifyResult(
         lake=storage.url,
         streams=tuple(done),
-        files=sum(each.files for each in done),
-        messages=sum(each.messages for each in done),
-        bytes=sum(each.bytes for each in done),
-        attached=sum((each.attached for each in done), NONE),
-        read=sum((each.read for each in done), NONE),
-        noted=sum((each.noted for each in done), NONE),
+        **{count: sum((getattr(each, count) for each in done), start) for count, start in _COUNTS.items()},
         seed=sample.seed if sample else None,
         findings=tuple(finding for finding in findings if finding.kind not in ignore),
     )

@@ -32,11 +32,9 @@ class Task(Protocol[Item_contra, Answer_co]):
 
     def size(self, item: Item_contra, /) -> int:
         """The stored bytes of the file that ``item`` names."""
-        ...
 
     def __call__(self, storage: Storage, item: Item_contra, /) -> Answer_co:
         """Read that file. Raises what storage raises."""
-        ...
 
     def together(self, storage: Storage, items: Sequence[Item_contra], /) -> Sequence[Answer_co]:
         """Read several files. Raises what storage raises."""
@@ -65,7 +63,6 @@ class Engine(Protocol):
     def __call__(self, task: Task[Item, Answer], items: Iterable[Item], /) -> Iterator[tuple[Item, Answer]]:
         """Each item with what ``task`` says of it, in the order of the items; few are taken before they are needed.
         Raises what storage raises."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

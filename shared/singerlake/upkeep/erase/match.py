@@ -61,11 +61,9 @@ class Matcher(Protocol):
 
     def begin(self, extra: bytes | None) -> None:
         """The next lines are those of another gzip member, whose ``SL`` field is ``extra``."""
-        ...
 
     def __call__(self, lines: bytes) -> Matches:
         """The matches among whole lines. Raises ``ValueError`` for a line that is not a JSON object."""
-        ...
 
 
 class Matching(Protocol):
@@ -73,7 +71,6 @@ class Matching(Protocol):
 
     def matcher(self) -> Matcher:
         """What finds it in one file."""
-        ...
 
 
 class RecordMatcher:

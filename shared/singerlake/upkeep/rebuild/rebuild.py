@@ -127,14 +127,20 @@ class _Versions:
             self._latest[version] = schema
             self.labels.setdefault(version, f"v{len(self.labels) + 1}")
             before = self.schemas.get(version)
-            self.schemas[version] = SchemaVersion(
-                schema=schema.schema,
-                key_properties=schema.key_properties,
-                bookmark_properties=schema.bookmark_properties,
-                first_offset=before.first_offset if before else offset,
-                first_seen=before.first_seen if before else created,
-            )
+            first = (before.first_offset, before.first_seen) if before else (offset, created)
+            self.schemas[version] = schema_version(schema, *first)
         return version
+
+
+def schema_version(said: StreamSchema, first_offset: int, first_seen: str) -> SchemaVersion:
+    """A version that SCHEMA messages of this content began there and then."""
+    return SchemaVersion(
+        schema=said.schema,
+        key_properties=said.key_properties,
+        bookmark_properties=said.bookmark_properties,
+        first_offset=first_offset,
+        first_seen=first_seen,
+    )
 
 
 class Hashes:

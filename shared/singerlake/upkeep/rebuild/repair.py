@@ -22,12 +22,12 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.fold import apply
-from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
+from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
 from singerlake.upkeep.checks import check_state, is_of
 from singerlake.upkeep.rebuild.choose import TornFile, choose
 from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, Listing
-from singerlake.upkeep.rebuild.rebuild import Hashes, describe, listed_at, other_bytes, rebuilt, timed
+from singerlake.upkeep.rebuild.rebuild import Hashes, describe, listed_at, other_bytes, rebuilt, schema_version, timed
 from singerlake.upkeep.rebuild.survey import Survey
 from singerlake.upkeep.result import NONE, Finding, Tally
 from singerlake.upkeep.scanned_file import ScannedFile
@@ -301,13 +301,10 @@ class _Versions:
             return
         labels.setdefault(file.version, next(f"v{n}" for n in count(1) if f"v{n}" not in labels.values()))
         if file.version not in self._right:
-            first = self._schemas[file.version] if file.version in self._mended else None
+            known = self._schemas[file.version] if file.version in self._mended else None
             self._mended[file.version] = scanned
-            self._schemas[file.version] = _version(
-                scanned.schema,
-                first_offset=first.first_offset if first else file.offset,
-                first_seen=first.first_seen if first else scanned.facts.created,
-            )
+            first = (known.first_offset, known.first_seen) if known else (file.offset, scanned.facts.created)
+            self._schemas[file.version] = schema_version(scanned.schema, *first)
 
     def completed(self, kept: Sequence[KeptSchema]) -> tuple[dict[str, str], dict[str, SchemaVersion]]:
         """Both, once all files were seen."""
@@ -323,27 +320,12 @@ class _Versions:
             if file is not None:
                 known = self._schemas[version]
                 if file.order < held.order:
-                    self._schemas[version] = _version(
-                        held, first_offset=known.first_offset, first_seen=known.first_seen
-                    )
+                    self._schemas[version] = schema_version(held, known.first_offset, known.first_seen)
                 continue
             self._right.add(version)
-            self._schemas[version] = _version(
-                held,
-                first_offset=before.schemas[version].first_offset if version in before.schemas else before.next_offset,
-                first_seen=held.created,
-            )
+            offset = before.schemas[version].first_offset if version in before.schemas else before.next_offset
+            self._schemas[version] = schema_version(held, offset, held.created)
         return labels, self._schemas
-
-
-def _version(said: StreamSchema, *, first_offset: int, first_seen: str) -> SchemaVersion:
-    return SchemaVersion(
-        schema=said.schema,
-        key_properties=said.key_properties,
-        bookmark_properties=said.bookmark_properties,
-        first_offset=first_offset,
-        first_seen=first_seen,
-    )
 
 
 def _mended(

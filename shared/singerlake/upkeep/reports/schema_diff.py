@@ -9,7 +9,7 @@ does not look at, do no harm.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
@@ -135,11 +135,7 @@ def diff_of(lake: str, manifest: Manifest, first: str, second: str) -> DiffResul
         before=before,
         after=after,
         compatible=found.compatible,
-        added=found.added,
-        removed=found.removed,
-        changed=found.changed,
-        renamed=found.renamed,
-        keys=found.keys,
+        **{each.name: getattr(found, each.name) for each in fields(found)},
     )
 
 

@@ -96,42 +96,29 @@ def vacuum_lake(
     lake: LakeContext,
     tap: str | None,
     stream: str | None,
+    work: Callable[..., Vacuumed],
     *,
-    target_bytes: int,
-    most_waiting: int,
     dry_run: bool,
-    threads: int,
     progress: Report | None,
 ) -> VacuumResult:
-    """Vacuum the streams that are meant. One whose state cannot be read stops no other."""
+    """Vacuum the streams that are meant, each as ``work`` does: a ``vacuum_stream`` with all that is asked of it. One
+    whose state cannot be read stops no other."""
     done, unread, findings = list[StreamVacuum](), list[Finding](), list[Finding]()
     for name, each in lake.chosen(tap, stream):
         started = lake.clock.now()
         bar = reporting(progress, f"{name}/{each}")
         try:
             context = lake.stream(name, each).context()
-            vacuumed = vacuum_stream(
-                context,
-                target_bytes=target_bytes,
-                most_waiting=most_waiting,
-                dry_run=dry_run,
-                threads=threads,
-                progress=bar,
-            )
+            vacuumed = work(context, dry_run=dry_run, progress=bar)
             if vacuumed.joined.files:
                 record_run(context, "vacuum", vacuumed.joined, started=started)
         except (LakeError, SettingError) as error:
             unread.append(Finding("manifest", layout.stream_prefix(name, each), f"{error.message}; {error.hint}"))
             continue
         findings += vacuumed.findings
-        done.append(_done(name, each, vacuumed))
+        plan, into, apart = _joins(vacuumed.plan), vacuumed.into, vacuumed.apart
+        done.append(StreamVacuum(name, each, plan, vacuumed.joined, into, apart, vacuumed.overtaken))
     return VacuumResult(lake=lake.storage.url, dry_run=dry_run, streams=tuple(done), findings=(*unread, *findings))
-
-
-def _done(tap: str, stream: str, vacuumed: Vacuumed) -> StreamVacuum:
-    return StreamVacuum(
-        tap, stream, _joins(vacuumed.plan), vacuumed.joined, vacuumed.into, vacuumed.apart, vacuumed.overtaken
-    )
 
 
 def _joins(plan: VacuumPlan) -> Joins:
