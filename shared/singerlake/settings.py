@@ -302,6 +302,14 @@ def unread_variables(
     return messages
 
 
+def without_effect(
+    plugin: str, config: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], environment: Mapping[str, str]
+) -> list[str]:
+    """What a plugin is to warn of: settings that it does not have, and variables that are set and not read."""
+    names = unread_variables(plugin, config, known, environment)
+    return [*unknown_settings(config, known), *([unread(plugin, names)] if names else [])]
+
+
 def unread(plugin: str, names: Collection[str]) -> str:
     """What to say of those; never their values, which may be secret."""
     prefix = plugin.upper().replace("-", "_") + "_"
@@ -309,17 +317,7 @@ def unread(plugin: str, names: Collection[str]) -> str:
     return f"{variables} is set and not read; name the setting in meltano.yml, or run the plugin with --config=ENV"
 
 
-_S3_FIELDS = {
-    "aws_access_key_id": "access_key_id",
-    "aws_secret_access_key": "secret_access_key",
-    "aws_session_token": "session_token",
-    "aws_profile": "profile",
-    "aws_region": "region",
-    "aws_role_arn": "role_arn",
-    "aws_role_external_id": "role_external_id",
-    "s3_endpoint_url": "endpoint_url",
-    "s3_kms_key_id": "kms_key_id",
-    "s3_path_style": "path_style",
+_S3_FIELDS = {name: name.partition("_")[2] for name in S3_SETTINGS} | {
     "s3_probe_max_wait_seconds": "probe_max_wait",
     "patience_seconds": "patience_seconds",
 }

@@ -56,11 +56,8 @@ def bookmark_in(state: Mapping[str, Any], stream: str) -> Bookmark | None:
             hint="run with --full-refresh, or give the replay a state id of its own",
         ) from error
     if bookmark.offset < 0 or bookmark.line < 0:
-        raise SettingError(
-            f"the bookmark of stream {stream!r} is negative",
-            hint="run with --full-refresh",
-            offset=bookmark.offset,
-        )
+        what = f"the bookmark of stream {stream!r} is negative"
+        raise SettingError(what, hint="run with --full-refresh", offset=bookmark.offset)
     return bookmark
 
 

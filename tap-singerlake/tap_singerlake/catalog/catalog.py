@@ -92,14 +92,9 @@ def _is_metadata(part: Any) -> bool:
 
 def _replication_method(item: Mapping[str, Any]) -> str:
     """FULL_TABLE where the entry or its metadata asks for it anywhere, since only a person writes it there."""
-    root: Mapping[str, Any] = next(
-        (part["metadata"] for part in item.get("metadata", ()) if not part["breadcrumb"]), {}
-    )
-    asked = (
-        item.get("replication_method"),
-        root.get("replication-method"),
-        root.get("forced-replication-method"),
-    )
+    whole = [part["metadata"] for part in item.get("metadata", ()) if not part["breadcrumb"]]
+    root: Mapping[str, Any] = whole[0] if whole else {}
+    asked = [item.get("replication_method"), *map(root.get, ("replication-method", "forced-replication-method"))]
     return "FULL_TABLE" if "FULL_TABLE" in asked else "LOG_BASED"
 
 
