@@ -93,10 +93,7 @@ class Lake:
 
     @classmethod
     def open(
-        cls,
-        lake_root: str,
-        settings: StorageSettings | AnySettings | None = None,
-        stores: StoreSettings | None = None,
+        cls, lake_root: str, settings: StorageSettings | AnySettings | None = None, stores: StoreSettings | None = None
     ) -> Lake:
         """The lake at a path, or at a ``file://``, ``s3://``, ``gs://``, ``az://`` or ``abfss://`` root. ``settings``
         are those of its storage, or of several. ``stores`` is for writers, and for readers of databases; what is on the

@@ -57,7 +57,6 @@ class Destination:
         return f"{self.storage.url.rstrip('/')}/{key}"
 
     def named(self) -> AbstractContextManager[None]:
-        """Errors within are those of ``include_files``, not of the lake."""
         return place_of("include_files")
 
 

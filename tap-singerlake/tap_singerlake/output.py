@@ -53,7 +53,6 @@ class LineWriter(GenericSingerWriter[bytes, Message]):
         return encode(message.to_dict())
 
     def write_message(self, message: Message) -> None:
-        """Write one SDK message."""
         self.write(self.format_message(message) + b"\n")
 
     def write(self, lines: bytes | memoryview) -> None:

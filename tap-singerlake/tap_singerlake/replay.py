@@ -188,7 +188,6 @@ def _joined(manifest: Manifest, listed: FileList, wanted: set[str] | None) -> by
 
 
 def _message(stream: str, schema: SchemaVersion) -> bytes:
-    """The SCHEMA message of a version that no file has."""
     message = {"type": "SCHEMA", "stream": stream, "schema": schema.schema, "key_properties": schema.key_properties}
     if schema.bookmark_properties:
         message["bookmark_properties"] = schema.bookmark_properties

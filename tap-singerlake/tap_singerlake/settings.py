@@ -126,7 +126,6 @@ class Choice:
     value: Any
 
     def of(self, stream: str) -> Any:
-        """The value for one stream; None where there is none."""
         return self.value.get(stream) if isinstance(self.value, dict) else self.value
 
     def check(self, known: Iterable[str]) -> None:
@@ -186,7 +185,6 @@ class Commits:
 
     @property
     def named(self) -> bool:
-        """Whether any commit is."""
         return self.as_of is not None or self.from_commit is not None
 
 

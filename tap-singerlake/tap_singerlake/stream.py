@@ -192,7 +192,6 @@ class ReplayedStream(Stream):
 
     @property
     def is_read(self) -> bool:
-        """Whether this run reads the stream at all."""
         return self.selected and not self._is_removed
 
     @property

@@ -138,7 +138,6 @@ class TapSingerlake(Tap):
 
     @cached_property
     def lake(self) -> Lake:
-        """The lake that is replayed. Raises ``SettingError``."""
         return Lake.open(self.config["lake_root"], storage_settings(self.config), store_settings(self.config))
 
     def discover_streams(self) -> Sequence[ReplayedStream]:

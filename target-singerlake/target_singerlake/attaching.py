@@ -115,7 +115,6 @@ class Attaching:
         return record
 
     def check(self) -> None:
-        """Raises what went wrong."""
         if self._error is not None:
             raise self._error
 

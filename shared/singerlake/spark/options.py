@@ -134,11 +134,7 @@ OPTIONAL = (
     "cores",
     "pushdown",
 )
-LIMITS = (
-    "maxRecordsPerTrigger",
-    "maxFilesPerTrigger",
-    "maxBytesPerTrigger",
-)
+LIMITS = ("maxRecordsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger")
 
 
 @dataclass(frozen=True, kw_only=True)

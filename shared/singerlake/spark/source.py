@@ -59,7 +59,6 @@ class SingerlakeDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
         return "singerlake"
 
     def schema(self) -> StructType:
@@ -135,7 +134,6 @@ class SingerlakeDataSource(DataSource):
 
     @property
     def _is_table(self) -> bool:
-        """Whether the options name a table, and not a stream."""
         return any(name.lower() == "table" for name in self._given)
 
     @cached_property

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=8)
 def task_storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
-    """The storage that the options of a DataFrame name."""
     return open_storage(path, storage_settings(dict(settings)))
 
 

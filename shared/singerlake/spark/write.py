@@ -141,8 +141,7 @@ class SingerlakeWriter(DataSourceArrowWriter):
         except SingerlakeError as error:
             # To fail now would have the job run again, and its rows be there twice.
             logger.warning(
-                "the rows are committed; the next commit brings manifest.json and the catalogue up to date: %s",
-                error,
+                "the rows are committed; the next commit brings manifest.json and the catalogue up to date: %s", error
             )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -169,7 +168,6 @@ class SingerlakeWriter(DataSourceArrowWriter):
 
 @named_as_options()
 def _stream_writer(lake: Lake, options: WriteOptions, writer_id: str) -> StreamWriter:
-    """A writer to the stream, which is there when this returns."""
     writer = lake.stream(options.tap, options.stream).writer(
         writer_id=writer_id, store=options.manifest_store, lock=options.lock
     )
@@ -185,7 +183,6 @@ def _spool_folder(parent: str | None) -> SpoolFolder:
 
 
 def _task() -> int:
-    """The number of the partition that this process works on."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -96,7 +96,6 @@ def stream_objects(storage: Storage, tap: str, stream: str, *, start_after: str 
 
 
 def has_data_files(storage: Storage, tap: str, stream: str) -> bool:
-    """Whether there is any."""
     return any(True for _ in data_files(storage, tap, stream))
 
 

@@ -104,13 +104,7 @@ class DropRunResult:
 
 
 def drop_streams(
-    lake: LakeContext,
-    tap: str,
-    stream: str | None,
-    *,
-    now: bool,
-    dry_run: bool,
-    progress: Report | None,
+    lake: LakeContext, tap: str, stream: str | None, *, now: bool, dry_run: bool, progress: Report | None
 ) -> DropResult:
     """Drop a tap's streams, or one of them; with ``now`` delete their files at once."""
     pairs = lake.chosen(tap, stream)
@@ -156,14 +150,7 @@ def drop_streams(
 
 
 def drop_run(
-    lake: LakeContext,
-    tap: str,
-    stream: str | None,
-    run: str,
-    *,
-    now: bool,
-    dry_run: bool,
-    progress: Report | None,
+    lake: LakeContext, tap: str, stream: str | None, run: str, *, now: bool, dry_run: bool, progress: Report | None
 ) -> DropRunResult:
     """Drop the messages of a run from a tap's streams, or from one of them. Raises ``UnknownNameError`` where no stream
     holds any."""
@@ -188,9 +175,7 @@ def drop_run(
             failed.append(DropFailure(each, name, (each, name) in begun, error))
     if not failed and not any(one.messages or one.left or one.findings for one in done):
         raise UnknownNameError(
-            f"no file holds a message of run {run!r}",
-            hint="'singerlake status --json' shows the ids of runs",
-            tap=tap,
+            f"no file holds a message of run {run!r}", hint="'singerlake status --json' shows the ids of runs", tap=tap
         )
     return DropRunResult(lake=lake.storage.url, dry_run=dry_run, run=run, streams=tuple(done), failed=tuple(failed))
 

@@ -33,7 +33,6 @@ class LockFile:
 
     @property
     def free(self) -> bool:
-        """Whether its holder gave it up."""
         return self.body is not None and self.body.released is not None
 
 

@@ -68,7 +68,6 @@ class RootFile:
         return self.read() or copied_root(self._storage)
 
     def seen_id(self) -> str | None:
-        """The lake's id, where this object has seen it."""
         return self._seen.lake_id if self._seen else None
 
     def known_id(self) -> str | None:

@@ -62,7 +62,6 @@ class Lines:
         return not self._tail
 
     def feed(self, piece: bytes) -> None:
-        """The next bytes of the text."""
         cut = piece.rfind(b"\n") + 1
         if cut:
             whole = cut == len(piece) and not self._tail
@@ -217,7 +216,6 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def broken(key: str, message: str, cause: Exception | None = None) -> NoReturn:
-    """Raise ``BrokenFileError`` for the data file at ``key``."""
     raise BrokenFileError(message, hint=_HINT, key=key) from cause
 
 
@@ -385,12 +383,10 @@ class _ScanReader:
         self._open = self._counted = self._raw_bytes = self._crc = 0
 
     def stored(self, data: bytes) -> None:
-        """The next stored bytes."""
         self.bytes += len(data)
         self._digest.update(data)
 
     def member(self, start: int, extra: bytes | None) -> None:
-        """A gzip member begins at the stored byte ``start``, with ``extra`` as its ``SL`` field."""
         self._close_empty()
         if extra is not None:
             self._note(extra)
@@ -429,7 +425,6 @@ class _ScanReader:
             self._counted = messages
 
     def text(self, piece: bytes) -> None:
-        """The next decompressed bytes."""
         if piece:
             self._front, self._rows = None, ()
         self._raw_bytes += len(piece)

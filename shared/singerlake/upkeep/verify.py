@@ -58,7 +58,7 @@ from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, ope
 @at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamVerify:
-    """What was checked of a stream, as ``VerifyResult`` has it of all."""
+    """What was checked of a stream."""
 
     tap: str
     stream: str

@@ -147,7 +147,6 @@ class GrowingFile:
         return self.extracted[1] if self.extracted else max(self.first_received, self.last_received)
 
     def note_times(self, times: list[Any]) -> None:
-        """The ``time_extracted`` of more of its records."""
         self.extracted = joined(self.extracted, span(times))
 
     def compressed(self, parts: list[bytes], messages: int, records: int) -> Member:
@@ -252,7 +251,6 @@ class Compressor:
             self._changed.notify()
 
     def check(self) -> None:
-        """Raises what earlier work raised."""
         if self._error is not None:
             raise self._error
 

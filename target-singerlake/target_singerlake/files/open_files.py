@@ -206,12 +206,10 @@ class OpenFiles:
             self.close_file(stream)
 
     def close_all(self) -> None:
-        """Close every open file."""
         for stream in list(self._open.values()):
             self.close_file(stream)
 
     def close_file(self, stream: Stream) -> None:
-        """Close a stream's file, where one is open."""
         file = stream.file
         if file is None:
             return

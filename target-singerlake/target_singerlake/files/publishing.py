@@ -120,7 +120,6 @@ class Channel:
 
 
 def _upload(writer: StreamWriter, stream: str, growing: GrowingFile, rows: tuple[Attached, ...]) -> Upload:
-    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFileError``."""
     spool, content = growing.spool, growing.schema.content
     if spool is None or spool.messages != growing.messages:
         raise BrokenFileError(
@@ -150,7 +149,6 @@ class Looks:
         """When the next look is due, on the monotonic clock."""
 
     def committed(self, stream: str) -> None:
-        """Something was committed to a stream just now."""
         now = self._clock.monotonic()
         with self._noting:
             self._coming[stream] = [now + self._age, now + 2 * self._age]
@@ -510,7 +508,6 @@ class AtomicPublisher(Publisher):
         return False
 
     def keep(self, schema: Schema, epoch: int) -> None:
-        """Have a stream known by its SCHEMA alone, once the run is committed."""
         self._keeping += 1
         self._bare.append((schema, epoch))
 

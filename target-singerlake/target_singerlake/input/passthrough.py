@@ -84,7 +84,6 @@ class RecordCheck:
             return _refuse
 
     def require_keys(self, record: dict[str, Any], number: int) -> None:
-        """Raises ``MissingKeyPropertyError``."""
         missing = [name for name in self.key_properties if name not in record]
         if missing:
             raise MissingKeyPropertyError(

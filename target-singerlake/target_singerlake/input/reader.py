@@ -64,7 +64,6 @@ class Waker:
                 os.write(self._write, b"\0")
 
     def fileno(self) -> int:
-        """What to poll."""
         return self._read
 
     def clear(self) -> None:
@@ -203,17 +202,14 @@ class MessageReader(GenericSingerReader[bytes]):
         self._consume = consume
 
     def process_lines(self, file_input: IO[Any] | None, callbacks: dict[str, Callable[[dict[str, Any]], None]]) -> Any:
-        """The counts of messages by type."""
         from collections import Counter
 
         return Counter(self._consume(file_input))
 
     @property
     def default_input(self) -> IO[bytes]:
-        """Standard input."""
         return sys.stdin.buffer
 
     def deserialize_json(self, line: bytes) -> dict[str, Any]:
-        """One line as JSON, numbers exact."""
         message: dict[str, Any] = parse(line, 0)
         return message

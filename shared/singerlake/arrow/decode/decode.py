@@ -247,7 +247,6 @@ class BatchDecoder:
         return batch
 
     def _undeclared(self, rows: Rows, data: bytes) -> dict[int, list[Lost]]:
-        """What no schema declares, by row."""
         if self._known is None or rows.declared:
             return {}
         undeclared = {

@@ -68,7 +68,6 @@ class Rows:
         )
 
     def between(self, begin: int, end: int) -> Rows:
-        """The rows [``begin``, ``end``) alone."""
         return Rows(
             self.records[begin:end],
             self.offsets[begin:end],
@@ -85,7 +84,6 @@ class Rows:
         return self._messages
 
     def is_record(self, row: int) -> bool:
-        """Whether a row is a RECORD, and not an ACTIVATE_VERSION."""
         return self._messages[row].record is not None
 
     def line(self, data: bytes, row: int) -> bytes:

@@ -99,7 +99,6 @@ class SlowPath:
         return fitted.f0, lost
 
     def undeclared(self, line: bytes) -> Iterable[Lost]:
-        """What no schema declares of a RECORD that was read before."""
         if self._known is None:
             return []
         try:
@@ -172,7 +171,6 @@ class SlowPath:
         return read
 
     def _beside(self, message: dict[str, Any], lost: list[Lost]) -> SimpleNamespace:
-        """The values of the envelope's columns."""
         read = SimpleNamespace()
         for name in self._envelope:
             field = METADATA.get(name)
@@ -204,13 +202,7 @@ def value_error(lost: Lost, offset: int, origin: Origin, hint: str = _OTHERWISE)
         hint = _NO_COLUMN
     else:
         what = f"column {lost.misfit.path!r} is {lost.misfit.expected}, and a record holds {lost.misfit.found}: {text}"
-    return ValueDoesNotFitError(
-        what,
-        hint=hint,
-        file=origin.path,
-        line=origin.line(offset),
-        offset=offset,
-    )
+    return ValueDoesNotFitError(what, hint=hint, file=origin.path, line=origin.line(offset), offset=offset)
 
 
 def path_of(keys: Iterable[str | int]) -> str:

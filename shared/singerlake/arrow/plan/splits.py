@@ -63,7 +63,6 @@ class Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def next_offset(self) -> int:
-        """The offset after the members' last message."""
         return self.offset + self.messages
 
 

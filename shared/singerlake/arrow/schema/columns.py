@@ -100,7 +100,6 @@ class Struct:
     fields: tuple[Field, ...]
 
     def get(self, name: str) -> Field | None:
-        """The field of exactly that name."""
         return next((field for field in self.fields if field.name == name), None)
 
 

@@ -44,8 +44,6 @@ class KnownObject:
 
 @dataclass(frozen=True, slots=True)
 class KnownArray:
-    """What is known of each element of an array."""
-
     element: KnownObject | KnownArray
 
 

@@ -113,7 +113,6 @@ class PushingReader(SingerlakeReader):
         return {**super().__getstate__(), "_cut": None}
 
     def partitions(self) -> list[InputPartition]:
-        """One for each task."""
         return [SplitsPartition(part) for part in (self._cut(self._conditions) if self._cut else ())]
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802

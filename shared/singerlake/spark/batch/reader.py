@@ -68,7 +68,6 @@ class SingerlakeReader(DataSourceReader):
         return {**self.__dict__, "_partitions": ()}
 
     def partitions(self) -> list[InputPartition]:
-        """One for each task."""
         return [SplitsPartition(part) for part in self._partitions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

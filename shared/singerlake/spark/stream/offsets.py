@@ -25,12 +25,7 @@ _REMEMBERED = 16
 
 def to_spark(bookmark: Bookmark) -> dict[str, Any]:
     """A bookmark as Spark keeps it. It compares texts, so the order of keys never changes."""
-    return {
-        "lineage": bookmark.lineage,
-        "offset": bookmark.offset,
-        "file": bookmark.file,
-        "line": bookmark.line,
-    }
+    return {"lineage": bookmark.lineage, "offset": bookmark.offset, "file": bookmark.file, "line": bookmark.line}
 
 
 def from_spark(given: Any) -> Bookmark:

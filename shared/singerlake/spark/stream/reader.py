@@ -265,7 +265,6 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """Nothing to do: a lake keeps what was read."""
 
     def stop(self) -> None:
-        """Let go of the stream."""
         self._followed = self._newest = None
 
     def _look(self) -> tuple[Manifest, _Followed]:
@@ -316,7 +315,6 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return self._returned
 
     def _files(self, state: Manifest, first: int, stop: int) -> Iterator[DataFile]:
-        """The files that hold selected messages with offsets [first, stop)."""
         versions = self._followed.versions if self._followed is not None else None
         files = state.files_from(first, stop) if first < stop else FileList()
         return iter(files if versions is None else files.of_versions(versions))

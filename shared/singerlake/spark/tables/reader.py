@@ -41,7 +41,6 @@ class TableOptions:
 
     @named_as_options()
     def settings(self) -> Any:
-        """How to reach S3."""
         return storage_settings(self.storage)
 
 
@@ -88,8 +87,6 @@ def schema_of(table: LakeTable, options: TableOptions) -> StructType:
 
 @dataclass
 class FilesPartition(InputPartition):
-    """The work of one task."""
-
     files: tuple[TableFile, ...]
 
 
@@ -105,7 +102,6 @@ class TableReader(DataSourceReader):
         return {**self.__dict__, "_files": ()}
 
     def partitions(self) -> list[InputPartition]:
-        """One for each task."""
         parts = batches(self._files, lambda file: file.bytes, size=PARTITION_BYTES, most=PARTITION_FILES)
         return [FilesPartition(tuple(part)) for part in parts]
 

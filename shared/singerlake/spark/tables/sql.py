@@ -57,11 +57,7 @@ if TYPE_CHECKING:
     from singerlake.storage.settings import StorageSettings
 
 
-SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.runSQLOnFiles": "false",
-}
+SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true", "spark.sql.runSQLOnFiles": "false"}
 """What a statement means must not depend on the machine that runs it. Without the last one, a statement could read
 files that no table has."""
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -188,7 +184,6 @@ class SparkQuery:
         return answers
 
     def close(self) -> None:
-        """End its session; see ``Query``."""
         _close(self.frame.sparkSession)
 
 
@@ -259,11 +254,7 @@ def _rows(
             yield from conformed(rows, schema).to_batches(ROWS)
 
 
-_INSTEAD = {
-    "binary": "base64({})",
-    "map": "to_json({})",
-    "variant": "to_json({})",
-}
+_INSTEAD = {"binary": "base64({})", "map": "to_json({})", "variant": "to_json({})"}
 
 
 def table_columns(schema: spark.StructType) -> Struct:

@@ -156,7 +156,6 @@ def _kind(column: Column) -> str:
 
 
 def _by_kind(there: Mapping[str, Column]) -> Mapping[str, Sequence[str]]:
-    """The versions that declare each kind."""
     kinds: dict[str, list[str]] = {}
     for label, column in there.items():
         kinds.setdefault(_kind(column), []).append(label)
@@ -196,7 +195,6 @@ def _structs(versions: Mapping[str, Column]) -> Iterator[tuple[str, Struct]]:
 
 
 def _paths(column: Column, before: str) -> Iterator[str]:
-    """All paths below a column."""
     if isinstance(column, Array):
         yield f"{before}[*]"
         yield from _paths(column.element, f"{before}[*]")
@@ -208,7 +206,6 @@ def _paths(column: Column, before: str) -> Iterator[str]:
 
 
 def _text(path: Path) -> str:
-    """A path as it is written in a condition."""
     return "".join("[*]" if step is EACH else f".{_name(step)}" for step in path).removeprefix(".")
 
 

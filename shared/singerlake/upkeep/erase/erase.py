@@ -208,12 +208,10 @@ class Erased:
 
     @property
     def messages(self) -> int:
-        """How many messages were erased, or would be."""
         return sum(trace.messages for trace in self.traces)
 
     @property
     def records(self) -> int:
-        """How many RECORD messages these are."""
         return sum(trace.records for trace in self.traces)
 
 
@@ -260,8 +258,6 @@ def erase_messages(
 
 @dataclass(frozen=True, slots=True)
 class _Objects:
-    """What a listing of a stream's folder shows."""
-
     data: list[Entry]
     attached: list[Entry]
 

@@ -96,7 +96,6 @@ class RecordMatcher:
         """Nothing depends on it."""
 
     def __call__(self, lines: bytes) -> Matches:
-        """The matches among whole lines. Raises ``ValueError`` for a line that is not a JSON object."""
         found: list[int] = []
         entries: set[int] = set()
         messages = self._messages(lines)
@@ -281,7 +280,7 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _exact(written: str) -> Any:
-    """The number that a JSON number is; ``_BEYOND`` for one with an exponent beyond all that a condition can name."""
+    """``_BEYOND`` for a number with an exponent beyond all that a condition can name."""
     try:
         return Decimal(written)
     except InvalidOperation:
@@ -320,7 +319,6 @@ class RunMatcher:
                 self._ends.append(self._said)
 
     def __call__(self, lines: bytes) -> Matches:
-        """The messages among whole lines, if they are of that run."""
         found = self._found(lines) if self._is_its else Matches((), 0)
         if self._ends:
             self._pass(lines)
@@ -357,7 +355,6 @@ class Ready:
         self._packed: tuple[bytes, bytes] | None = None
 
     def matcher(self) -> Matcher:
-        """What finds it in one file."""
         if self._finds is not None:
             return self._finds
         assert isinstance(self.meant, OfRun)

@@ -187,7 +187,6 @@ class _Collection:
             )
 
     def note(self, plan: CollectionPlan) -> None:
-        """What a person should look at, or may."""
         fresh = self.context.store.catch_up(self.loaded) if plan.missing or plan.lost else None
         for file in plan.missing:
             # Others may have replaced and collected it since.

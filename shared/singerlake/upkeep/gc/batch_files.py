@@ -63,5 +63,4 @@ def old_batches(storage: Storage, *, older_than: timedelta, now: datetime) -> Ol
 
 
 def is_batch_file(key: str) -> bool:
-    """Whether a tap gave an object this name."""
     return bool(_NAME.search(key))

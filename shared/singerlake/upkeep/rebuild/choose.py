@@ -71,11 +71,7 @@ def distinct(
 
 
 def choose(
-    files: Sequence[ScannedFile],
-    *,
-    prefix: str,
-    done: frozenset[str] = frozenset(),
-    listed: Sequence[ScannedFile] = (),
+    files: Sequence[ScannedFile], *, prefix: str, done: frozenset[str] = frozenset(), listed: Sequence[ScannedFile] = ()
 ) -> ChosenFiles:
     """The files that make up the stream, of files with distinct ids. ``prefix`` is its folder's key, for the findings.
     Sources in ``done`` are held elsewhere; what is erased of them the holes of ``listed`` say alone.
@@ -110,7 +106,6 @@ def choose(
 
 
 def _in_order(files: Sequence[ScannedFile]) -> list[ScannedFile]:
-    """In the order of a rebuild."""
     return sorted(files, key=attrgetter("order"))
 
 
@@ -150,7 +145,6 @@ def _torn(held: Mapping[int, Mapping[str, int]], clean: Sequence[int], done: fro
 
 
 def _most(held: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The most messages of each source."""
     most: dict[str, int] = {}
     for each in held:
         for source, messages in each.items():
@@ -191,7 +185,6 @@ def _stretches(file: ScannedFile) -> Iterator[tuple[str, int, int, int]]:
 
 
 def _repeated(texts: Iterable[str]) -> set[str]:
-    """Those that come more than once."""
     seen: set[str] = set()
     again: set[str] = set()
     for text in texts:

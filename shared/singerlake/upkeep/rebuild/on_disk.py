@@ -27,10 +27,7 @@ _TABLES = (
     # The ids under which a file's messages are known, its own and those of its sources.
     "CREATE TABLE ids (id BLOB, number INTEGER)",
 )
-_INDEXES = (
-    "CREATE INDEX in_order ON files (late, created, run, seq, id)",
-    "CREATE INDEX by_id ON ids (id, number)",
-)
+_INDEXES = ("CREATE INDEX in_order ON files (late, created, run, seq, id)", "CREATE INDEX by_id ON ids (id, number)")
 _FILES = "SELECT number, path, files.id, messages, schema, packed, replaces FROM files"
 _IN_ORDER = f"{_FILES} ORDER BY late, created, run, seq, files.id"
 _WITH_ID = f"{_FILES} JOIN ids USING (number) WHERE ids.id = ?"
@@ -52,7 +49,6 @@ class FoundFiles:
             self.add(file)
 
     def add(self, file: ScannedFile) -> None:
-        """One more file."""
         schema = self._numbers.get(id(file.schema))
         if schema is None:
             schema = self._numbers[id(file.schema)] = len(self._schemas)
@@ -68,7 +64,6 @@ class FoundFiles:
         self._count += 1
 
     def remove(self, number: int, file: ScannedFile) -> None:
-        """Leave a file out from now on."""
         self._rows.all("DELETE FROM files WHERE number = ?", (number,))
         for own in ids_of(file):
             self._rows.all("DELETE FROM ids WHERE id = ? AND number = ?", (to_raw(own), number))
@@ -219,7 +214,6 @@ class Listing:
         self._source = LocalSegments(FileList() if before is None else before, "the files of a new state")
 
     def append(self, file: DataFile) -> None:
-        """One more file."""
         self._tail.append(file)
         if self._at_hand + len(self._tail) > HELD and len(self._tail) >= SEGMENT:
             self._to_disk()

@@ -256,7 +256,6 @@ def without_uncommitted(
 
 
 def _listed(found: FoundFiles, known: Manifest) -> bytearray:
-    """By number, whether a file of this id is listed."""
     listed = bytearray(found.numbers)
     for file in known.files:
         for number, same in found.with_id(file.id):

@@ -51,7 +51,6 @@ class Difference:
 
     @property
     def by_kind(self) -> dict[str, tuple[str, ...]]:
-        """The ids under the names of their fields."""
         return {kind: getattr(self, kind) for kind in KINDS}
 
 
@@ -86,7 +85,6 @@ class Repair:
 
     @property
     def needed(self) -> bool:
-        """Whether anything has to be written."""
         if self.before is None:
             return bool(self.after.files or self.after.versions)
         return self.change is not None
@@ -268,7 +266,6 @@ class _Listed:
         return file
 
     def each(self) -> Iterator[tuple[bool, ScannedFile]]:
-        """All files, and whether they were met."""
         for number, file in self.files.plain():
             yield bool(self._plain[number >> 3] >> (number & 7) & 1), file
         for file in self.files.odd:

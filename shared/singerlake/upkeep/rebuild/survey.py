@@ -133,20 +133,16 @@ class SurveyTask:
     prefix: str
 
     def size(self, entry: Entry) -> int:
-        """Its stored bytes."""
         return entry.size
 
     def __call__(self, storage: Storage, entry: Entry) -> ScannedFile | Finding:
-        """Read it whole. Raises what storage raises."""
         return self._look(storage, entry, None)
 
     def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[ScannedFile | Finding]:
-        """Read several. Raises what storage raises."""
         bodies = small_bodies(storage, [(entry.key, entry.size) for entry in entries])
         return [self._look(storage, entry, body) for entry, body in zip(entries, bodies, strict=True)]
 
     def _look(self, storage: Storage, entry: Entry, body: bytes | None) -> ScannedFile | Finding:
-        """``body`` is its content, where it is there already."""
         key = entry.key
         try:
             with storage.open(key) if body is None else io.BytesIO(body) as stream:

@@ -60,7 +60,6 @@ class JoinedFile:
 
     @property
     def replaced(self) -> Tally:
-        """The files that it takes the place of."""
         return tally(head.file.bytes for head in self.heads)
 
     def pieces(self, prefix: str) -> list[bytes | Part]:

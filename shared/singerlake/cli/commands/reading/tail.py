@@ -37,12 +37,7 @@ _LAST = 10
 @follow_options("--follow", "-f", does="Go on with the messages that come, until a signal ends it.", every="1s")
 @json_option
 def tail(
-    lake: Lake,
-    tap: str | None,
-    stream: str | None,
-    lines: int | None,
-    from_offset: int | None,
-    follow: float | None,
+    lake: Lake, tap: str | None, stream: str | None, lines: int | None, from_offset: int | None, follow: float | None
 ) -> None:
     """Print the last messages of a stream, and with -f those that come.
 
