@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgspec
@@ -97,6 +98,15 @@ def names(option: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def text_of(value: Any) -> str:
+    """What a caller in Python gives as the text of an option."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return json.dumps(list(value))
+    return str(value)
+
+
 def truth(name: str, text: str) -> bool:
     """``true`` or ``false``, in any case. Raises ``SettingError``."""
     value = _TRUTH.get(text.strip().lower())
@@ -114,26 +124,7 @@ def whole(name: str, options: Mapping[str, str], *, default: int, least: int, mo
     return int(text)
 
 
-OPTIONAL = (
-    "from_version",
-    "versions",
-    "from_offset",
-    "to_offset",
-    "as_of",
-    "from_commit",
-    "lineage",
-    "columns",
-    "metadata",
-    "record",
-    "files",
-    "messages",
-    "mode",
-    "variant",
-    "skip_expired",
-    "partition_bytes",
-    "cores",
-    "pushdown",
-)
+OPTIONAL = (*(each.name for each in fields(Request)), "pushdown")
 LIMITS = ("maxRecordsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger")
 
 
@@ -147,19 +138,6 @@ class Limits:
 
     def __bool__(self) -> bool:
         return (self.records, self.files, self.bytes) != (None, None, None)
-
-    def within(self, other: Limits) -> Limits:
-        """The stricter of both, limit by limit."""
-        return Limits(
-            records=_least(self.records, other.records),
-            files=_least(self.files, other.files),
-            bytes=_least(self.bytes, other.bytes),
-        )
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    given = [value for value in (one, other) if value is not None]
-    return min(given) if given else None
 
 
 @dataclass(frozen=True)
@@ -200,17 +178,13 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             from_commit=_text("from_commit", options),
             lineage=options.get("lineage"),
             columns=names("columns", options),
-            metadata=truth("metadata", options.get("metadata", "false")),
-            record=truth("record", options.get("record", "false")),
-            files=truth("files", options.get("files", "false")),
             messages=messages_of(options.get("messages", MessageKinds.RECORDS.value)),
-            variant=truth("variant", options.get("variant", "false")),
-            skip_expired=truth("skip_expired", options.get("skip_expired", "false")),
             mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
-            partition_bytes=_positive(
+            partition_bytes=_number(
                 "partition_bytes", options, "not a positive number of bytes", "write it in digits, as 67108864"
             ),
-            cores=_positive("cores", options, "not a positive number", "write it in digits, as 16"),
+            cores=_number("cores", options, "not a positive number", "write it in digits, as 16"),
+            **{name: truth(name, options.get(name, "false")) for name in _FLAGS},
         ),
         storage={**storage(options), **{name: options[name] for name in QUERY_SETTINGS if name in options}},
         limits=Limits(
@@ -234,30 +208,24 @@ def _text(option: str, options: Mapping[str, str]) -> str | None:
     return None if text is None else text.strip()
 
 
+_FLAGS = ("metadata", "record", "files", "variant", "skip_expired")
 _MOST_DIGITS = 18
 """Of a number, which no offset and no size has more of; ``int`` takes thousands, and then refuses."""
 
 
 def _offset(option: str, options: Mapping[str, str]) -> int | None:
-    return _number(option, options, "no offset", "write a record offset in digits, as 120000")
+    return _number(option, options, "no offset", "write a record offset in digits, as 120000", least=0)
 
 
 def _limit(option: str, options: Mapping[str, str]) -> int | None:
-    return _positive(option, options, "not a positive number", "write it in digits, as 1000000")
+    return _number(option, options, "not a positive number", "write it in digits, as 1000000")
 
 
-def _positive(option: str, options: Mapping[str, str], wrong: str, hint: str) -> int | None:
-    number = _number(option, options, wrong, hint)
-    if number == 0:
-        raise SettingError(f"option {option!r} is {wrong}", hint=hint)
-    return number
-
-
-def _number(option: str, options: Mapping[str, str], wrong: str, hint: str) -> int | None:
+def _number(option: str, options: Mapping[str, str], wrong: str, hint: str, *, least: int = 1) -> int | None:
     text = options.get(option.lower())
     if text is None:
         return None
     digits = text.strip()
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS) or int(digits) < least:
         raise SettingError(f"option {option!r} is {wrong}", hint=hint)
     return int(digits)

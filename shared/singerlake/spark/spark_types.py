@@ -21,6 +21,7 @@ from singerlake.arrow.schema.columns import (
     Text,
     Timestamp,
     Variant,
+    is_string,
 )
 from singerlake.arrow.schema.own import (
     ATTACHED_FILES,
@@ -164,10 +165,10 @@ def _requested(wanted: spark.DataType, declared: Column | None, path: str) -> Co
         element = declared.element if isinstance(declared, Array) else None
         return Array(_requested(wanted.elementType, element, path + "[]"))
     if isinstance(wanted, spark.StringType):
-        return Text() if declared is None or _is_text(declared) else JsonText()
+        return Text() if declared is None or is_string(declared) else JsonText()
     if isinstance(wanted, spark.DecimalType):
-        text = declared is None or isinstance(declared, JsonText) or _is_text(declared)
-        number = declared is None or not _is_text(declared)
+        text = declared is None or isinstance(declared, JsonText) or is_string(declared)
+        number = declared is None or not is_string(declared)
         if isinstance(declared, Decimal):
             text, number = declared.text, declared.number
         return Decimal(wanted.precision, wanted.scale, number=number, text=text)
@@ -190,10 +191,6 @@ def _requested(wanted: spark.DataType, declared: Column | None, path: str) -> Co
             "timestamp_ntz, variant, array or struct; or read a string and convert it in Spark",
         )
     return simple[type(wanted)]
-
-
-def _is_text(column: Column) -> bool:
-    return isinstance(column, Text | Timestamp | Date) or (isinstance(column, Decimal) and not column.number)
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:

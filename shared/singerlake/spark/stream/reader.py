@@ -83,12 +83,16 @@ def limits_under(given: ReadLimit | None, own: Limits) -> Limits:
     if isinstance(given, ReadAllAvailable):
         return Limits()
     if isinstance(given, ReadMaxRows):
-        return own.within(Limits(records=given.max_rows))
+        return replace(own, records=_least(own.records, given.max_rows))
     if isinstance(given, ReadMaxFiles):
-        return own.within(Limits(files=given.max_files))
+        return replace(own, files=_least(own.files, given.max_files))
     if isinstance(given, ReadMaxBytes):
-        return own.within(Limits(bytes=given.max_bytes))
+        return replace(own, bytes=_least(own.bytes, given.max_bytes))
     return own
+
+
+def _least(own: int | None, given: int) -> int:
+    return given if own is None else min(own, given)
 
 
 def not_read(columns: Struct, declared: Struct) -> tuple[list[str], list[str]]:
@@ -250,7 +254,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """The rows of one partition, in a task. Raises as ``SingerlakeReader.read``."""
         assert isinstance(partition, StreamPartition)
         prefix = layout.stream_prefix(self._options.tap, self._options.stream)
-        reader = SingerlakeReader(self._options, prefix, self._schema, partition.columns, partition.known, ())
+        reader = SingerlakeReader(self._options, prefix, self._schema, partition.columns, partition.known)
         try:
             yield from reader.read(partition.work)
         except MissingFileError as error:

@@ -35,18 +35,16 @@ from singerlake.arrow.schema.columns import (
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.spark.spark_types import arrow_schema, to_spark
-from singerlake.spark.tables.reader import PARTITION_BYTES, PARTITION_FILES, ROWS
+from singerlake.spark.tables.reader import PARTITION_BYTES, PARTITION_FILES, read_files
 from singerlake.spark.tables.views import PATTERN
 from singerlake.spark.worker_storage import worker_storage
 from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.tables.declaration.model import Format
 from singerlake.tables.declaration.statement import quoted
 from singerlake.tables.read import LakeTable
-from singerlake.tables.rows.conform import conformed
 from singerlake.tables.run.sql_engine import Find, RowsTask
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile
-from singerlake.tables.tasks.files import read_rows
 from singerlake.work.batches import batches
 
 if TYPE_CHECKING:
@@ -247,11 +245,7 @@ def snapshot_frame(session: SparkSession, url: str, settings: StorageSettings | 
 def _rows(
     url: str, settings: StorageSettings | None, prefix: str, schema: pa.Schema, files: Sequence[TableFile]
 ) -> Iterator[pa.RecordBatch]:
-    storage = worker_storage(url, settings)
-    for file in files:
-        rows = read_rows(storage, prefix, file, schema.names)
-        if rows is not None:
-            yield from conformed(rows, schema).to_batches(ROWS)
+    yield from read_files(worker_storage(url, settings), prefix, schema, files)
 
 
 _INSTEAD = {"binary": "base64({})", "map": "to_json({})", "variant": "to_json({})"}
