@@ -32,7 +32,7 @@ from singerlake.tables.state.commit import tables_from
 from singerlake.upkeep.caches import CatalogueFile
 from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
 from singerlake.upkeep.result import check_least, check_now
-from singerlake.upkeep.root_file import RootFile
+from singerlake.upkeep.root_file import RootFile, copied_root
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.machine import processors
 from singerlake.work.parallel import THREADS
@@ -116,7 +116,7 @@ class Lake:
     def root_metadata(self) -> root.RootMetadata | None:
         """What ``singerlake.json`` says, or, where it is missing, its copy; None where there is neither. Raises
         ``CorruptObjectError``, ``UnsupportedFormatError``."""
-        return self._root.read_or_copy()
+        return self._root.read() or copied_root(self.storage)
 
     def lake_id(self, manifest_store: str | None = None) -> str:
         """The lake's identity, by which databases know it. Where there is no root metadata it is written, with the id

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from singerlake.clock import timestamp
-from singerlake.errors import LostStateError, SingerlakeError
+from singerlake.errors import LostStateError, SingerlakeError, TooManyConflictsError
 from singerlake.format import layout
 from singerlake.format.state.additions import Conflict
 from singerlake.format.state.model import Run
@@ -39,7 +39,7 @@ class StreamContext(StreamPlace):
         data files alone, ``StreamClosedError`` where the stream is still being moved to this store, and what the
         store raises."""
         loaded = self.store.load()
-        if loaded is not None or not has_data_files(self.storage, self.tap, self.stream):
+        if loaded is not None or next(data_files(self.storage, self.tap, self.stream), None) is None:
             return loaded
         coming = self._is_coming()
         # The stream may have been born, or may have come, between the two looks.
@@ -61,6 +61,10 @@ class StreamContext(StreamPlace):
         if loaded is not None and loaded.manifest.closed is not None:
             raise stream_closed(self.tap, self.stream, loaded.manifest.closed)
         return loaded
+
+    def overtaken(self, message: str, hint: str) -> TooManyConflictsError:
+        """The error where others kept changing the stream."""
+        return TooManyConflictsError(message, hint=hint, tap=self.tap, stream=self.stream)
 
     def _is_coming(self) -> bool:
         """Whether a migration to this store has begun: ``manifest.json`` has the state that the other store closed."""
@@ -93,10 +97,6 @@ def stream_objects(storage: Storage, tap: str, stream: str, *, start_after: str 
         path = entry.key[len(prefix) :]
         if layout.is_data_file(path) or layout.is_kept_schema(path):
             yield entry
-
-
-def has_data_files(storage: Storage, tap: str, stream: str) -> bool:
-    return any(True for _ in data_files(storage, tap, stream))
 
 
 Made = TypeVar("Made")

@@ -18,7 +18,6 @@ import msgspec
 from singerlake.clock import timestamp
 from singerlake.errors import (
     SingerlakeError,
-    TooManyConflictsError,
     UnknownNameError,
     UnknownOutcomeError,
     expected_errors,
@@ -231,12 +230,8 @@ def drop_stream(context: StreamContext, *, dry_run: bool) -> Drop:
             continue
         if loaded is not None:
             return _dropped(context, loaded, drop)
-    raise unknown or TooManyConflictsError(
-        "writers kept changing the stream; nothing was dropped",
-        hint="run again when they are done",
-        tap=context.tap,
-        stream=context.stream,
-    )
+    message = "writers kept changing the stream; nothing was dropped"
+    raise unknown or context.overtaken(message, "run again when they are done")
 
 
 def delete_now(context: StreamContext) -> Collected:

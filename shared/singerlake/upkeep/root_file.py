@@ -63,10 +63,6 @@ class RootFile:
         stored = self._storage.get(self._key)
         return None if stored is None else self._note(stored)
 
-    def read_or_copy(self) -> root.RootMetadata | None:
-        """What it says now, or, where it is missing, what its copy says. Raises as ``read``."""
-        return self.read() or copied_root(self._storage)
-
     def seen_id(self) -> str | None:
         return self._seen.lake_id if self._seen else None
 

@@ -9,13 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from singerlake.attached.members import attached_members
 from singerlake.format.extra_fields import FileHeader
-from singerlake.format.lines.times import Span, joined, span
+from singerlake.format.lines.times import Span
 from singerlake.format.state.attached import Attached, shifted
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
 from target_singerlake.input.schema import Schema
@@ -145,9 +145,6 @@ class GrowingFile:
         """The latest time that one of its records was extracted, or else its last message received."""
         # Where the clock was set back meanwhile, the last message came before the first one.
         return self.extracted[1] if self.extracted else max(self.first_received, self.last_received)
-
-    def note_times(self, times: list[Any]) -> None:
-        self.extracted = joined(self.extracted, span(times))
 
     def compressed(self, parts: list[bytes], messages: int, records: int) -> Member:
         """A member of lines. ``parts`` is emptied, so that its lines are freed as soon as they are joined."""

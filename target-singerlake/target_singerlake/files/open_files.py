@@ -18,6 +18,7 @@ from singerlake.clock import IdSource, timestamp
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.file_id import timed_id
 from singerlake.format.lines.messages import envelope, table_version
+from singerlake.format.lines.times import joined, span
 from singerlake.format.newlines import end_of
 from singerlake.singer_file import MEMBER_BYTES
 from target_singerlake.files.growing import Compressor, GrowingFile, LakeId, Member, RecordFiles
@@ -317,7 +318,7 @@ def _append(members: Sequence[_Member], compressed: Sequence[Member]) -> None:
 
 
 def _note_times(stream: Stream, file: GrowingFile) -> None:
-    file.note_times(stream.times)
+    file.extracted = joined(file.extracted, span(stream.times))
     stream.times.clear()
 
 

@@ -281,7 +281,7 @@ class BatchDecoder:
         if name == OFFSET:
             return rows.offsets
         if name in ENVELOPE:
-            return [getattr(message, ENVELOPE[name]) for message in rows.messages_of_rows()]
+            return [getattr(message, ENVELOPE[name]) for message in rows.envelopes]
         if name == TYPE:
             return [_RECORD if rows.is_record(row) else "ACTIVATE_VERSION" for row in range(len(rows))]
         if name == RECORD:

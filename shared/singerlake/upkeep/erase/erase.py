@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from singerlake.conditions import Condition
-from singerlake.errors import SingerlakeError, TooManyConflictsError
+from singerlake.errors import SingerlakeError
 from singerlake.format import layout
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.features import ATTACHED, features_of
@@ -337,12 +337,8 @@ class _Erasure:
                 return
             self._write_again([file for file, _ in holding])
             self.commits.catch_up()
-        raise TooManyConflictsError(
-            "files kept being replaced by others; what was erased by then stays erased",
-            hint="run again when vacuum and rebuild are done",
-            tap=self.context.tap,
-            stream=self.context.stream,
-        )
+        message = "files kept being replaced by others; what was erased by then stays erased"
+        raise self.context.overtaken(message, "run again when vacuum and rebuild are done")
 
     def _look_into(self, files: list[DataFile]) -> Iterator[tuple[DataFile, FoundMessages]]:
         """The files that hold what is meant, with how much of it."""

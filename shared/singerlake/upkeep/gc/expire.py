@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsError, expected_errors
+from singerlake.errors import SettingError, SingerlakeError, expected_errors
 from singerlake.format import layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.metadata.retention import Retention
@@ -144,12 +144,8 @@ def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expir
         if isinstance(outcome, Loaded):
             context.store.publish(outcome, run_ended=True)
             return _done(plan, manifest, outcome.manifest, context.prefix)
-    raise TooManyConflictsError(
-        "the stream kept being changed; nothing expired",
-        hint="run again when rebuild and drop are done",
-        tap=context.tap,
-        stream=context.stream,
-    )
+    message = "the stream kept being changed; nothing expired"
+    raise context.overtaken(message, "run again when rebuild and drop are done")
 
 
 def plan_expiry(

@@ -23,7 +23,6 @@ from singerlake.errors import (
     LakeError,
     SettingError,
     StorageUnavailableError,
-    TooManyConflictsError,
 )
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
@@ -270,12 +269,8 @@ def repair_stream(
             if _written(plan, store, base, ids(), now, clock):
                 _show(context, seen)
                 return plan
-    raise TooManyConflictsError(
-        "writers kept changing the stream while it was read; nothing was changed",
-        hint="run again when they are done",
-        tap=tap,
-        stream=stream,
-    )
+    message = "writers kept changing the stream while it was read; nothing was changed"
+    raise context.overtaken(message, "run again when they are done")
 
 
 def _planned(base: Loaded | None, birth: Manifest | None, surveyed: Survey, options: RepairOptions, now: str) -> Repair:
