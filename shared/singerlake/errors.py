@@ -19,11 +19,8 @@ logger = logging.getLogger(__name__)
 
 
 class SingerlakeError(Exception):
-    """Base of all errors of this package.
-
-    ``message`` says what is wrong, ``hint`` the next step; ``context`` is appended as ``key='value'``
-    and must never hold a secret or a record.
-    """
+    """Base of all errors of this package. ``message`` says what is wrong, ``hint`` the next step; ``context`` is
+    appended as ``key='value'`` and must never hold a secret or a record."""
 
     kind: ClassVar[str] = "singerlake"
 
@@ -197,8 +194,7 @@ class ChangedFileError(RetryableError):
 
 
 class UnknownOutcomeError(SingerlakeError):
-    """A write may or may not have taken effect: reading it back did not show which. Nothing may be deleted before the
-    outcome is known."""
+    """Reading back did not show whether a write took effect. Nothing may be deleted before that is known."""
 
 
 class UnexpectedError(SingerlakeError):

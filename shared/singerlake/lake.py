@@ -435,8 +435,7 @@ class Lake:
         return [entry for name in names if (entry := entry_or_unknown(name)) is not None], None
 
     def catalogued(self, tap: str) -> frozenset[str]:
-        """Streams that the tap's catalogue knows and whose folder is there, for two requests however many there are:
-        each has a version."""
+        """Streams that the tap's catalogue knows and whose folder is there, in two requests: each has a version."""
         return frozenset(CatalogueFile(self.storage, tap).entries()).intersection(self.streams(tap))
 
     def announce(self, *manifests: Manifest) -> None:

@@ -275,8 +275,7 @@ def without_secrets(text: str) -> str:
 
 
 def unknown_settings(config: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """What to say of settings that a plugin does not have: singer-sdk passes over them, and a typing mistake would
-    leave a default in force."""
+    """What to say of settings that a plugin does not have: singer-sdk passes over them, and over typing mistakes."""
     told = []
     for name in config:
         if name not in known:
@@ -326,8 +325,7 @@ _AZURE_FIELDS = {name: name.removeprefix("azure_") for name in (*AZURE_SETTINGS,
 
 
 def storage_settings(config: Mapping[str, Any]) -> StorageSettings:
-    """What ``config`` says of storages; settings that are unset, null or empty keep their defaults. Raises
-    ``SettingError``."""
+    """What ``config`` says of storages; unset, null and empty settings keep their defaults. Raises ``SettingError``."""
     from singerlake.aws.settings import S3Settings
     from singerlake.storage.drivers.azure.settings import AzureSettings
     from singerlake.storage.drivers.gcs.settings import GcsSettings

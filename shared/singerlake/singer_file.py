@@ -53,9 +53,8 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines, RECORD and ACTIVATE_VERSION only, and holes. ``offset`` is the first message's offset in the
-    stream. ``places`` are the offsets of all messages, where holes between them are left out; None: they are in a
-    row."""
+    """Whole lines, RECORD and ACTIVATE_VERSION only, and holes. ``offset`` is the first message's in the stream.
+    ``places`` are the offsets of all messages, where holes between them are left out; None: they are in a row."""
 
     data: bytes
     offset: int
@@ -94,10 +93,8 @@ class Block:
 
 
 def compress_member(raw: bytes, level: int, *, extra: bytes | None = None) -> bytes:
-    """One complete gzip member. Levels 1 to 3 are ISA-L's, 4 to 9 zlib's. Releases the interpreter lock.
-
-    ``extra`` is the JSON of an ``SL`` extra field.
-    """
+    """One complete gzip member. Levels 1 to 3 are ISA-L's, 4 to 9 zlib's. Releases the interpreter lock. ``extra`` is
+    the JSON of an ``SL`` extra field."""
     if level < _FASTEST_ZLIB_LEVEL:
         if extra is None:
             return igzip_lib.compress(raw, level, flag=igzip_lib.COMP_GZIP)

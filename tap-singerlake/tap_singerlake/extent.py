@@ -76,10 +76,7 @@ def extents_of(
 ) -> list[Extent]:
     """What a run reads of each of ``streams``, which are of the tap that ``decisions`` are of. Where no commit is
     named, one stream costs no request, and several cost one listing if their tap has no atomic runs. ``means`` is asked
-    of streams that were dropped since a commit that is named.
-
-    Raises as ``Lake.snapshot``.
-    """
+    of streams that were dropped since a commit that is named. Raises as ``Lake.snapshot``."""
     alone = len(streams) < 2 or not commits.atomic
     if alone and not commits.named:
         return [Extent() for _ in streams]

@@ -35,11 +35,9 @@ cannot stop it."""
 
 
 class LineWriter(GenericSingerWriter[bytes, Message]):
-    """Writes whole lines to ``sys.stdout.buffer``, past Python's own buffer, so that what is written is out.
-
-    A signal ends the process at once, except inside a write: there the line under way is finished first, so that
-    the output ends on a newline wherever somebody still reads it. After a signal nothing more is written.
-    """
+    """Writes whole lines to ``sys.stdout.buffer``, past Python's own buffer, so that what is written is out. A signal
+    ends the process at once, except inside a write: there the line under way is finished first, so that the output ends
+    on a newline wherever somebody still reads it. After a signal nothing more is written."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -197,8 +197,7 @@ def _message(stream: str, schema: SchemaVersion) -> bytes:
 @dataclass
 class Replay:
     """One run over one stream. ``write`` takes whole lines. ``checkpoint`` takes a bookmark once everything before it
-    was written: at the end of each file, after ``every`` messages, and at the end. ``limit`` is the most records to
-    write."""
+    was written: at the end of each file, after ``every`` messages, and at the end. ``limit``: the most records."""
 
     conversion: Conversion
     write: Callable[[bytes | memoryview], None]

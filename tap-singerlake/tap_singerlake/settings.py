@@ -189,8 +189,7 @@ class Commits:
 
 
 def commits(config: Mapping[str, Any]) -> Commits:
-    """The settings ``atomic``, ``as_of`` and ``from_commit``. Raises ``SettingError`` where they contradict each other
-    or ``from_version``."""
+    """The settings ``atomic``, ``as_of`` and ``from_commit``. Raises ``SettingError`` where they contradict another."""
     as_of, from_commit = ((config.get(name) or "").strip() or None for name in ("as_of", "from_commit"))
     atomic = config.get("atomic") is not False
     if as_of is not None and not atomic:

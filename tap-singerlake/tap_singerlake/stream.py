@@ -47,8 +47,7 @@ class ReplayedStream(Stream):
         batches: Callable[[], Batches | None] = lambda: None,
         files: Callable[[], Destination | None] = lambda: None,
     ) -> None:
-        """``state`` is the stream's, where it has just been read. ``batches`` and ``files`` are asked when records are
-        written."""
+        """``state`` is the stream's, if just read. ``batches`` and ``files`` are asked when records are written."""
         self.stored_entry = entry
         self.extent = Extent()
         self._read_before = state

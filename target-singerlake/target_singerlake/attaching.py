@@ -246,8 +246,7 @@ class _FileValues:
         self._decoder = self._make_decoder()
 
     def of(self, records: Records) -> Iterator[tuple[bytes, Any, list[_FileValue]]]:
-        """Each line of ``records`` by itself, its ``time_extracted`` as it came, and its files in the order of their
-        rows."""
+        """Each line of ``records``, its ``time_extracted`` as it came, and its files in the order of their rows."""
         for number, line in enumerate(io.BytesIO(records.data), records.number):
             time, record = self._decoded(line, number)
             yield line, time, [value for each in self._properties for value in _values(each, record)]

@@ -27,8 +27,7 @@ class _StreamCounts:
 
 
 class Progress:
-    """Counts per stream; singer-sdk's record counters run along. ``bar`` is there while somebody looks on a
-    terminal."""
+    """Counts per stream, and in singer-sdk's counters. ``bar`` is there while somebody looks on a terminal."""
 
     bar: Bar | None = None
 

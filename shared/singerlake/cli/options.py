@@ -73,8 +73,7 @@ def with_lake(
 
 @dataclass(frozen=True)
 class Names:
-    """What a command takes behind LAKE: one argument for each of ``singles``, of which ``optional`` may be left out; or
-    any number of ``many``."""
+    """What follows LAKE: one argument for each of ``singles``, which may be left out if ``optional``; or ``many``."""
 
     singles: tuple[str, ...] = ()
     optional: bool = False
@@ -109,8 +108,7 @@ def with_settings(command: Callable[..., Any], *, stores: bool = False) -> Calla
 
 
 def settings_in(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a command's options, which are taken out of its arguments, and for all others those of the
-    environment."""
+    """The settings of a command's options, taken out of its arguments, and all others as the environment has them."""
     config = {name: _in_environment(name, kind) for name, kind in _SETTINGS.items() if name not in arguments}
     return config | {name: arguments.pop(name) for name in _SETTINGS if name in arguments}
 
@@ -198,9 +196,8 @@ def threads_option(does: str) -> Callable[[Command], Command]:
 
 
 def shows_first(flag: str, does: str, *, now: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a command show what it would do, and do it with ``flag``, or ``--yes``, which is the same for all: it is
-    called with ``dry_run``. ``does`` begins the help of the flag. ``now`` is the help of ``--now``, which goes with the
-    flag alone."""
+    """Let a command show what it would do, and do it with ``flag`` or ``--yes``: it is called with ``dry_run``.
+    ``does`` begins the help of the flag. ``now`` is the help of ``--now``, which goes with the flag alone."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)

@@ -153,8 +153,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str
 
 
 def say_troubles(rows: Iterable[Any]) -> None:
-    """Below a table, a line for each row that has ``SEE_BELOW``: what it is about, and its ``trouble``. In the table it
-    would push every other column away."""
+    """Below a table, the ``trouble`` of each row that has ``SEE_BELOW``: in the table it would be too wide."""
     for each in rows:
         if each.trouble:
             say(f"{name_of(each)}: {shown(each.trouble)}", problem=True)
@@ -181,8 +180,7 @@ def _padded(text: str, width: int, column: str) -> str:
 
 @contextmanager
 def progress(unit: str = "bytes") -> Iterator[Report | None]:
-    """What a method takes as its ``progress`` while the block runs: a display on standard error of what is worked on,
-    counted in ``unit``; where that is empty, the name says in what. None where that is not a terminal or the command is
-    quiet."""
+    """What a method takes as its ``progress`` while the block runs: a display on standard error, counted in ``unit``,
+    or, where that is empty, in what the name says. None where that is not a terminal or the command is quiet."""
     with nullcontext() if is_asked("quiet") else bar(sys.stderr, unit) as drawn:
         yield None if drawn is None else drawn.show

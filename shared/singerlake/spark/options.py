@@ -32,8 +32,7 @@ _USE_A_VIEW = "use CREATE TEMPORARY VIEW name USING singerlake OPTIONS (path '..
 
 def checked(given: Mapping[str, str], optional: Sequence[str], of_streams: Sequence[str] = ()) -> dict[str, str]:
     """The options under lower-case names, the required ones among them; beside those of S3, ``optional`` and
-    ``of_streams`` none is known. Raises ``SettingError`` naming the option, and where Spark makes or reads a table of
-    its catalogue."""
+    ``of_streams`` none is known. Raises ``SettingError``, also where Spark makes or reads a table of its catalogue."""
     options = {name.lower(): value for name, value in given.items()}
     if options.keys() >= _OF_A_TABLE:
         raise SettingError("Spark would make a table from this, and read it without its options", hint=_USE_A_VIEW)
@@ -76,15 +75,13 @@ def _of_kind(name: str, described: Mapping[str, Any], options: Mapping[str, str]
 
 @named_as_options()
 def absolute(path: str) -> str:
-    """A lake root that is independent of the working folder, which tasks do not share with the driver. Raises
-    ``SettingError``."""
+    """A lake root without the working folder, which tasks do not share with the driver. Raises ``SettingError``."""
     root = parse_root(path)
     return os.path.abspath(root.path) if isinstance(root, FolderRoot) else path
 
 
 def names(option: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Names between commas, or, for names that hold commas or spaces of their own, a JSON array of strings. Raises
-    ``SettingError``."""
+    """Names between commas, or a JSON array of strings, for names that hold commas. Raises ``SettingError``."""
     text = options.get(option)
     if text is None:
         return None
@@ -142,9 +139,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Where and what to read. ``path`` is the lake root, absolute where it is local; ``storage`` holds the
-    options of storages, and of the table that has newer states, under the names of the plugins' settings, secrets
-    among them, and is not shown."""
+    """Where and what to read. ``path`` is the lake root, absolute where it is local; ``storage`` holds the options of
+    storages and of the table with newer states, as the plugins name them, secrets among them, and is not shown."""
 
     path: str
     tap: str

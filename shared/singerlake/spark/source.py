@@ -111,8 +111,7 @@ class SingerlakeDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows of ``schema``; the stream is there when this returns. Raises ``SettingError`` where
-        ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownNameError``, and what opening a stream
-        raises."""
+        ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownNameError``, and as opening a stream."""
         from singerlake.spark.write import prepare, write_options
 
         if self._is_table:

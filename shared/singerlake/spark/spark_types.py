@@ -135,8 +135,7 @@ def _fields_in(array: spark.DataType) -> dict[str, str]:
 
 
 def _own(request: Request) -> dict[str, tuple[str, tuple[type[spark.DataType], ...]]]:
-    """The lake's own columns as SQL has them, and the types they can be read as; the time of extraction is read as any
-    time is."""
+    """The lake's own columns as SQL has them, and the types they can be read as; but for the time of extraction."""
     from pyspark.sql import types as spark
 
     text = ("STRING", (spark.StringType,))

@@ -23,10 +23,8 @@ SCHEMES = ("https", "http", "mailto")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What to change; None, and a link that is not named, stay as they are. An empty text takes one away.
-
-    Raises ``SettingError`` for what no page could show: too long, not printable, a link that is none.
-    """
+    """What to change; None, and a link that is not named, stay as they are. An empty text takes one away. Raises
+    ``SettingError`` for what no page could show: too long, not printable, a link that is none."""
 
     owner: str | None = None
     description: str | None = None

@@ -1,5 +1,4 @@
-"""Checks of one stream: its state against itself, its data files against the state, its attached files against their
-rows."""
+"""Checks of one stream: its state by itself, its data files against it, its attached files against their rows."""
 
 from __future__ import annotations
 
@@ -90,8 +89,7 @@ _FACTS = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256")
 
 @dataclass(frozen=True, slots=True)
 class VerifyTask:
-    """The task of a verification: a listed file of ``stream``, which lies below ``prefix``, and what is wrong with
-    it."""
+    """The task of a verification: a listed file of ``stream``, below ``prefix``, and what is wrong with it."""
 
     stream: str
     prefix: str

@@ -1,5 +1,4 @@
-"""What all upkeep works with: one stream, a lake, and the changes that are put through a stream's manifest store, as a
-writer would."""
+"""What all upkeep works with: a stream, a lake, and changes put through a manifest store, as a writer would."""
 
 from __future__ import annotations
 
@@ -90,8 +89,7 @@ def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
 
 
 def stream_objects(storage: Storage, tap: str, stream: str, *, start_after: str = "") -> Iterator[Entry]:
-    """Those, and the schemas that are kept beside them: all that a stream can be made from, of it what lies behind the
-    key ``start_after``."""
+    """Those, and the kept schemas: all that a stream can be made from, of it what lies behind ``start_after``."""
     prefix = layout.stream_prefix(tap, stream)
     for entry in storage.list(prefix, start_after=start_after):
         path = entry.key[len(prefix) :]
@@ -135,8 +133,7 @@ class Commits(Generic[Made]):
         self._waiting: deque[tuple[Made, Commit]] = deque()
 
     def submit(self, made: Made, change: Change) -> Commit:
-        """Commit ``change``; ``made`` is what ``settled`` gives back with its outcome. Raises as
-        ``submit_transaction``."""
+        """Commit ``change``; ``settled`` gives back ``made`` with its outcome. Raises as ``submit_transaction``."""
         commit = submit_change(self._context, self.loaded, change, who=self._who)
         self._waiting.append((made, commit))
         return commit

@@ -186,9 +186,8 @@ _ATTEMPTS = 20
 class Drop:
     """What a drop takes from a stream. ``files`` were listed, with ``records`` in them; ``unlisted`` are data files
     that nothing knows; ``attached`` are attached files; ``schemas`` are kept without a message. ``keys`` are the
-    objects of all these, and of what waits for collection already. ``left`` are the keys of objects that stay, since
-    they are not data files or their names end in no id of their own. ``after`` is the new state, None where there is
-    nothing to drop."""
+    objects of all these, and of what waits for collection already. ``left`` are the keys of objects that stay: they are
+    not data files, or end in no id of their own. ``after`` is the new state, None where nothing is to be dropped."""
 
     files: Tally = NONE
     records: int = 0

@@ -276,8 +276,7 @@ def _other(other: Manifest) -> ForeignManifestError:
 
 
 def _first_state(closed: Manifest, new: ManifestStore, storage: Storage) -> Manifest:
-    """What the new store begins with, under a number above all that were ever used; what it began with already, where
-    an earlier attempt got so far."""
+    """What the new store begins with, above all numbers ever used; or began with already, in an earlier attempt."""
     # In this order: what another migration has begun in a log by now, and so used a number for, is then found there.
     logged = _logged(storage, closed)
     lying = published(storage, layout.manifest_key(closed.tap, closed.stream))

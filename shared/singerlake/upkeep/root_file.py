@@ -44,8 +44,7 @@ from singerlake.work.parallel import THREADS, in_parallel
 
 
 class RootFile:
-    """The root metadata of one lake. What was read of it last is kept: an identity does not change, nor do taps
-    leave. Any thread may use it."""
+    """The root metadata of one lake. What was read last is kept: identity and taps stay. Any thread may use it."""
 
     def __init__(self, storage: Storage, ids: IdSource) -> None:
         self._storage = storage
@@ -67,8 +66,7 @@ class RootFile:
         return self._seen.lake_id if self._seen else None
 
     def known_id(self) -> str | None:
-        """The lake's id for readers: what root metadata or else the streams say, or else its copy; nothing is
-        written."""
+        """The lake's id for readers, of root metadata, else of the streams, else of its copy; nothing is written."""
         metadata = self._seen or self.read()
         if metadata is not None:
             return metadata.lake_id
@@ -387,8 +385,7 @@ def _readable(stored: Stored | None) -> root.RootMetadata | None:
 
 
 def _says_the_same(copy: Stored | None, stored: Stored) -> bool:
-    """Whether the copy says what people said; none is needed where nobody said anything. What cannot be read is left to
-    a person, and so is its copy."""
+    """Whether the copy says what people said, if anything. What cannot be read, or copied, is left to a person."""
     said = _said(stored.body) if _readable(stored) is not None else None
     if said is None:
         return True

@@ -221,10 +221,8 @@ def broken(key: str, message: str, cause: Exception | None = None) -> NoReturn:
 
 def schema_line(storage: Storage, prefix: str, file: DataFile, head: bytes | None = None) -> bytes:
     """The file's own SCHEMA message, with its newline. ``head``: the bytes before the first tabled member, where they
-    were read already. Raises ``BrokenFileError`` and what storage raises.
-
-    A writer of this package has it stand alone there; elsewhere it may share a member with messages.
-    """
+    were read already. Raises ``BrokenFileError`` and what storage raises. A writer of this package has it stand alone
+    there; elsewhere it may share a member with messages."""
     key = prefix + file.path
     where = {"key": key, "id": file.id}
     end = file.members[0][0] if file.members else file.bytes
@@ -303,11 +301,8 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def scan(stream: BinaryIO, *, key: str, times: bool = True) -> ScanResult:
     """Read a whole data file from its stored bytes. ``times``: its ``first`` and ``last`` are wanted, which are None
-    otherwise.
-
-    Raises ``BrokenFileError`` where the gzip is damaged or cut, where a line is not a Singer message or of another
-    stream than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says.
-    """
+    otherwise. Raises ``BrokenFileError`` where the gzip is damaged or cut, where a line is not a Singer message or of
+    another stream than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says."""
     reader = _ScanReader(key, times)
     walk(stream, reader)
     return reader.finish()

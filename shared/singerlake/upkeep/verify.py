@@ -1,5 +1,4 @@
-"""Checking what is on storage against what the metadata says of it, without changing anything: each stream, then what
-taps and the lake say of them."""
+"""Checking what is on storage against its metadata, and changing nothing: each stream, then taps and lake."""
 
 from __future__ import annotations
 
@@ -399,8 +398,7 @@ def verify_catalogue(storage: Storage, tap: str, streams: Mapping[str, Verified]
 def verify_identity(
     metadata: root.RootMetadata | None, tap: str, streams: Mapping[str, Verified]
 ) -> tuple[Finding, ...]:
-    """Whether a tap's manifests are of the lake that the root metadata says this is, which they name where they were
-    written lately."""
+    """Whether a tap's manifests name the lake that the root metadata says this is, where they were written lately."""
     if metadata is None:
         return ()
     return tuple(

@@ -165,8 +165,7 @@ class GrowingFile:
         self._append(member)
 
     def spool_waiting(self) -> None:
-        """When ``ready`` is done: have all that was handed over in the spool. Waits for the lake's id; raises as
-        ``add_member``."""
+        """When ``ready``: have all of it in the spool. Waits for the lake's id; raises as ``add_member``."""
         while self.waiting:
             self._append(self.waiting[0])
             self.lake_id.ended_waiting(len(self.waiting.pop(0).body))
@@ -183,9 +182,8 @@ class GrowingFile:
 
 
 class Compressor:
-    """``threads`` that compress at once, each piece of work begun after those that were handed over before it in the
-    same way, and how much they may be behind: ``limit`` raw bytes, at most half of ``max_memory_bytes``, but one piece
-    of any size."""
+    """``threads`` that compress at once, each piece of work begun after those handed over before it in the same way,
+    and how much they may be behind: ``limit`` raw bytes, at most half of ``max_memory_bytes``, or one piece."""
 
     def __init__(self, threads: int, max_memory_bytes: int) -> None:
         self.limit = min((threads + WAITING) * MEMBER_BYTES, max_memory_bytes // 2)

@@ -42,8 +42,7 @@ part of the time that compressing it does."""
 
 @dataclass(slots=True)
 class Stream:
-    """One stream: its current schema, the lines that wait, and the file they go into. ``last`` is the last of ``parts``
-    that holds records."""
+    """One stream: its schema, the lines that wait, and their file. ``last`` is the last of ``parts`` with records."""
 
     name: str
     schema: Schema
@@ -247,8 +246,7 @@ class OpenFiles:
         return stream.file
 
     def _close_largest(self, most: float) -> None:
-        """Close members, the largest ones first, until no more than ``most`` bytes wait, and the files that are full
-        then."""
+        """Close members, the largest first, until at most ``most`` bytes wait, and the files that are full then."""
         closed, largest, size = list[Stream](), list[Stream](), 0
         for stream in sorted(self._open.values(), key=attrgetter("size"), reverse=True):
             if self.buffered - size <= most:

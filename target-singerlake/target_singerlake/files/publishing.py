@@ -277,8 +277,7 @@ class Publisher:
         return results
 
     def commit_run(self) -> None:
-        """After the last file of a run: commit in the background what waits for that. Here each file is committed by
-        itself."""
+        """After the last file: commit in the background what waits for that. Here each file is committed by itself."""
 
     def settle(self) -> None:
         """Wait until each stream's state says how the run ended, and the lake's own caches know what was committed.

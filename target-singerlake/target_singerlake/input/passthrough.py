@@ -66,8 +66,7 @@ class RecordCheck:
         return decoded
 
     def _decode_first(self, line: bytes) -> Any:
-        """Made when a line needs it: of most streams the scanner leaves none, and making it takes as long as scanning
-        a hundred kilobytes."""
+        """Made when a line needs it, of most streams never: making it takes as long as scanning a hundred kilobytes."""
         self.decode_line = self._decoder(datetime | None)
         return self.decode_line(line)
 
@@ -130,11 +129,8 @@ class PassthroughDecoder:
 
     def messages(self, block: Block, number: int) -> Iterator[Records | Message]:
         """The messages of ``block``, whose first line has the number ``number``; empty lines are left out. They hold
-        copies of a block that may change.
-
-        Raises ``UnreadableLineError``, ``RecordBeforeSchemaError``, ``MissingKeyPropertyError``; what was given before
-        is good.
-        """
+        copies of a block that may change. Raises ``UnreadableLineError``, ``RecordBeforeSchemaError``,
+        ``MissingKeyPropertyError``; what was given before is good."""
         if self._scanner is None:
             return self._decoded(bytes(block), number)
         return self._scanned(self._scanner, block, number)
@@ -301,10 +297,8 @@ _loose = json.JSONDecoder(parse_float=_some_number, parse_int=_some_number)
 
 
 def parse(line: bytes, number: int, *, exact: bool = True) -> Any:
-    """A line as JSON. ``exact`` keeps every digit of every number; otherwise numbers are only looked past.
-
-    Raises ``UnreadableLineError``.
-    """
+    """A line as JSON. ``exact`` keeps every digit of every number; otherwise numbers are only looked past. Raises
+    ``UnreadableLineError``."""
     try:
         text = line.decode("utf-8")
         if exact:

@@ -177,10 +177,8 @@ def _enlarge(descriptor: int) -> None:
 
 
 def binary(source: IO[Any] | None) -> BinaryIO:
-    """``source``, or standard input, as bytes. A text file gives the bytes below it; text in memory is encoded.
-
-    Raises ``SettingError`` where the process was started with its standard input closed.
-    """
+    """``source``, or standard input, as bytes. A text file gives the bytes below it; text in memory is encoded. Raises
+    ``SettingError`` where the process was started with its standard input closed."""
     stream: Any = source if source is not None else sys.stdin
     if stream is None:
         raise SettingError("standard input is closed", hint="pipe a tap's output into the target, or use --input")

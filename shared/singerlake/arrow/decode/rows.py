@@ -1,5 +1,4 @@
-"""The rows of a chunk of lines before they are arrays: which messages are records, where they lie, what they lost, and
-which files are attached to them."""
+"""The rows of a chunk of lines before they are arrays: where the records lie, what they lost, and their files."""
 
 from __future__ import annotations
 

@@ -224,8 +224,7 @@ _NOTHING = b"null"
 
 
 def text_at(line: bytes, keys: tuple[str, ...]) -> bytes:
-    """The JSON text that names of properties lead to, from the line inwards; ``null`` where there is nothing. Raises
-    one of ``NOT_STRICT``."""
+    """The JSON text that names of properties lead to in a line, or ``null``. Raises one of ``NOT_STRICT``."""
     text = line.strip(b" \t\r\n")  # JSON's white space; Python's own has more
     for key in keys:
         text = bytes(_OBJECT.decode(text).get(key, _NOTHING)) if text[:1] == b"{" else _NOTHING

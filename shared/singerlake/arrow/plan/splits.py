@@ -87,9 +87,8 @@ def partition_bytes(files: Iterable[DataFile], first: int, stop: int, request: R
 def splits(
     files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES, *, attached: bool = False
 ) -> Iterator[Split]:
-    """The messages of ``files`` with offsets [first, stop), in runs of one file, of about one size, which is
-    about ``target`` raw bytes where the file is larger; no member is cut. ``attached``: with the files of the
-    messages."""
+    """The messages of ``files`` with offsets [first, stop), in runs of one file of about one size, about ``target`` raw
+    bytes where the file is larger; no member is cut. ``attached``: with the files of the messages."""
     for file in files:
         if first <= file.offset and file.end <= stop and 2 * file.raw_bytes < 3 * target and file.messages:
             whole = _whole(file)

@@ -116,8 +116,7 @@ Column: TypeAlias = (
 
 
 def merge(left: Column, right: Column) -> Column:
-    """The narrowest type that takes every value of both as it is; order does not matter but for the order of fields,
-    which is of first appearance."""
+    """The narrowest type that takes every value of both as it is. Fields are in the order of first appearance."""
     if left == right or isinstance(right, Nothing):
         return left
     if isinstance(left, Nothing):

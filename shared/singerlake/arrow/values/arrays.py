@@ -72,8 +72,7 @@ def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
 
 
 def from_texts(texts: pa.Array, column: Column, arrow: pa.DataType) -> pa.Array:
-    """The array of a column whose values are written in ``texts``. Raises ``pyarrow.ArrowException`` where one does
-    not fit exactly."""
+    """The array of a column written in ``texts``. Raises ``pyarrow.ArrowException`` where one does not fit exactly."""
     import pyarrow as pa
 
     if isinstance(column, Timestamp):
@@ -235,8 +234,7 @@ def integers_from(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
 
 
 def _packed(values: Sequence[Any], form: str) -> bytes | None:
-    """Integers as they lie in memory, by far the fastest way to have them there; None where there is none, or another
-    value among them."""
+    """Integers as they lie in memory, the fastest way to have them there; None where another value is among them."""
     if not values or type(values[0]) is not int:
         return None
     try:

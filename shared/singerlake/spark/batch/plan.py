@@ -91,10 +91,8 @@ def check_supported() -> None:
 
 @dataclass(eq=False)
 class PushingReader(SingerlakeReader):
-    """A reader that takes filters on the lake's own columns. ``cut`` makes the partitions that are left by them.
-
-    Spark refuses a reader that defines ``pushFilters`` while its setting is off, and names the setting.
-    """
+    """A reader that takes filters on the lake's own columns. ``cut`` makes the partitions that are left by them. Spark
+    refuses a reader that defines ``pushFilters`` while its setting is off, and names the setting."""
 
     cut: Callable[[Sequence[Predicate]], Sequence[tuple[Split, ...]]] | None = None
     conditions: tuple[Predicate, ...] = ()
@@ -117,8 +115,7 @@ class PushingReader(SingerlakeReader):
 
 
 def condition_of(given: Filter, schema: StructType) -> Predicate | None:
-    """A filter in our terms; None where it is on another column, on one that is read as another type than its own, or
-    of a kind that is not known here."""
+    """A filter in our terms; None for another column, one read as another type than its own, or an unknown kind."""
     from pyspark.sql.types import LongType, StringType, TimestampType
 
     negated = type(given).__name__ == "Not"

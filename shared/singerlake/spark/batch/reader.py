@@ -62,10 +62,8 @@ class SingerlakeReader(DataSourceReader):
         return [SplitsPartition(part) for part in self.parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition. Spark makes up a partition of nothing where there are none.
-
-        Raises ``ValueDoesNotFitError``, ``BrokenFileError``, ``MissingFileError``, and what the storage raises.
-        """
+        """The rows of one partition. Spark makes up a partition of nothing where there are none. Raises
+        ``ValueDoesNotFitError``, ``BrokenFileError``, ``MissingFileError``, and what the storage raises."""
         return self._batches(partition.runs) if isinstance(partition, SplitsPartition) else iter(())
 
     def _batches(self, parts: Sequence[Split]) -> Iterator[pa.RecordBatch]:
@@ -83,9 +81,7 @@ class SingerlakeReader(DataSourceReader):
 
 @lru_cache(maxsize=1)
 def _spare_the_collector() -> None:
-    """Once in a Python worker: leave out what was imported when looking for garbage.
-
-    Spark's ``pyspark/daemon.py`` collects after every task, which goes through all objects of all modules each time: 30
-    to 50 ms where Arrow has imported pandas, as long as decoding 15 MB.
-    """
+    """Once in a Python worker: leave out what was imported when looking for garbage. Spark's ``pyspark/daemon.py``
+    collects after every task, which goes through all objects of all modules each time: 30 to 50 ms where Arrow has
+    imported pandas, as long as decoding 15 MB."""
     gc.freeze()

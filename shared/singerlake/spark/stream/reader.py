@@ -139,8 +139,7 @@ class StreamPartition(InputPartition):
 
 @dataclass
 class _Followed:
-    """What a query follows, from its first look at the lake on. ``versions`` are hashes: labels may be given anew by a
-    rebuild."""
+    """What a query follows, from its first look on. ``versions`` are hashes: a rebuild may give labels anew."""
 
     newest: StateReader
     positions: Positions
@@ -349,11 +348,9 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises ``error`` from every method but ``stop``.
-
-    A data source that raises it instead of giving a reader is answered with an ``UnboundLocalError`` of pyspark's own
-    (up to 4.3), which stops the reader that it has not got, and ends the query with that as its error.
-    """
+    """Raises ``error`` from every method but ``stop``. A data source that raises it instead of giving a reader is
+    answered with an ``UnboundLocalError`` of pyspark's own (up to 4.3), which stops the reader that it has not got, and
+    ends the query with that as its error."""
 
     def __init__(self, error: SingerlakeError) -> None:
         self._error = error

@@ -218,8 +218,7 @@ _PARQUET = (Format.PARQUET, Format.DELTA)
 
 def snapshot_frame(session: SparkSession, url: str, settings: StorageSettings | None, table: LakeTable) -> DataFrame:
     """The rows of ``table``; workers reach its lake by ``url`` and ``settings``. Spark's own reader reads parquet on a
-    disk; else tasks read files through the lake's storage, so that Spark needs to know nothing of it. A task raises as
-    ``read_rows``."""
+    disk; else tasks read through the lake's storage, which Spark need not know. A task raises as ``read_rows``."""
     schema = to_spark(table.columns)
     files = table.files()
     if not files:

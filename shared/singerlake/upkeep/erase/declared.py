@@ -42,9 +42,8 @@ _ALL_THE_SAME = "give --undeclared if records have it all the same"
 
 
 def doubt(condition: Condition, manifest: Manifest) -> SingerlakeError | None:
-    """The error for a condition that holds for no record that is as a version of the stream declares it: it names a
-    property that no version declares, or compares one with a value of another type. None where it can hold, and where
-    the stream has no version."""
+    """The error for a condition that holds for no record that is as a version declares it: it names a property that no
+    version declares, or compares one with a value of another type. None where it can hold, or without a version."""
     versions = {
         label: _record(manifest.schemas[version].schema) if version in manifest.schemas else _ANYTHING
         for version, label in manifest.versions.items()

@@ -178,8 +178,7 @@ _ROUNDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """An object that holds ``messages`` that are meant, ``records`` of them RECORD messages. ``id`` is that of a
-    retired file, None of any other."""
+    """An object with ``messages`` that are meant, ``records`` of them RECORD messages. ``id`` is a retired file's."""
 
     key: str
     messages: int

@@ -163,8 +163,7 @@ class _CompiledTest:
         self.likely = frozenset(value for known in self._known.values() for value in known) if is_plain else frozenset()
 
     def candidates(self, messages: Sequence[Any]) -> Iterable[int]:
-        """The indexes of the messages that may be meant, found without a call for each of them, where the path leads to
-        a value in all of them."""
+        """The messages that may be meant, by index, where the path leads to a value in all: without a call for each."""
         if self._value is not None and self.likely:
             try:
                 return [at for at, value in enumerate(map(self._value, messages)) if value in self.likely]
@@ -238,8 +237,7 @@ _READ: dict[str, Callable[[str], Any]] = {"time": read_time, "date": read_date, 
 
 
 def _attributes(record: Any, path: Sequence[Step]) -> str | None:
-    """Where in a decoded message the value at a path is; None for a path over an array, or one that was not decoded to
-    its end."""
+    """Where in a decoded message the value at a path is; None for one over an array, or not decoded to its end."""
     names, kind = ["record"], record
     for step in path:
         if kind is None or step not in kind.__names__:

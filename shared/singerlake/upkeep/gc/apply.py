@@ -61,9 +61,8 @@ class _Named(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What was done to a stream, or with ``delete`` False would be: ``retired`` orphans, and ``deleted`` objects, whose
-    ``keys`` these are; the attached files among both. ``without_versions``: the stream was dropped, or has nothing
-    yet."""
+    """What was done to a stream, or without ``delete`` would be: ``retired`` orphans, and ``deleted`` objects, whose
+    ``keys`` these are; the attached files among both. ``without_versions``: it was dropped, or has nothing yet."""
 
     plan: CollectionPlan
     retired: Tally = NONE

@@ -110,8 +110,7 @@ class Cut:
 class Expired:
     """What expired, or with ``dry_run`` would: ``files`` with ``records`` in them, and ``attached`` files that no other
     record has. The stream begins at ``floor`` then. ``ids`` are those of all retired files that hold what expired, and
-    of these attached ones. ``undated``: the file whose times are unknown, so that neither it nor what is behind it
-    expires by age."""
+    of these attached ones. ``undated``: the file of unknown times, which with all behind it does not expire by age."""
 
     files: Tally = NONE
     attached: Tally = NONE
@@ -151,8 +150,7 @@ def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expir
 def plan_expiry(
     manifest: Manifest, before: int, undated: str | None, prefix: str, after: Manifest | None = None
 ) -> Expired:
-    """What expires of a state by ``expire_files`` with ``before``; ``after`` is the state then, where it is known.
-    Pure."""
+    """What expires of a state by ``expire_files`` with ``before``; ``after`` is the state then, if known. Pure."""
     kept = manifest.files.index_behind(before)
     gone = manifest.files[:kept]
     attached = _only_in(gone, after.files if after else manifest.files.replaced(0, kept, ()))

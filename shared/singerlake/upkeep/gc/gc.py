@@ -210,8 +210,7 @@ def _collect_one(
 
 
 def collect_batches(storage: Storage, *, grace: timedelta, dry_run: bool, clock: Clock, ids: IdSource) -> BatchGcResult:
-    """Delete the batch files below a root of ``batch_config`` that are older than ``grace``, loaded or not. Raises what
-    storage raises."""
+    """Delete the batch files below a root of ``batch_config`` older than ``grace``. Raises what storage raises."""
     now = _time(storage, clock, ids, dry_run=dry_run)
     found = old_batches(storage, older_than=grace, now=now)
     keys = tuple(entry.key for entry in found.old)
@@ -230,8 +229,7 @@ def collect_queued(
     storage: Storage, tap: str, stream: str, *, time: Callable[[], datetime], grace: timedelta, delete: bool
 ) -> tuple[str, ...]:
     """Delete what is older than the grace time, or only say what it is; gives the keys. A writer waits for minutes at
-    most, and takes what is gone for a reason to commit by itself. ``time`` asks the storage's clock. Raises what
-    storage and ``time`` raise."""
+    most, and commits by itself what is gone. ``time`` is the storage's. Raises what storage and ``time`` raise."""
     prefix = layout.queue_prefix(tap, stream)
     there = [entry for entry in storage.list(prefix) if layout.queued_id_in(entry.key[len(prefix) :]) is not None]
     if not there:

@@ -226,8 +226,7 @@ def _alone(entries: Sequence[Entry]) -> Iterator[Entry]:
 def _by_age(
     entries: Iterable[Entry], created: datetime, before: datetime
 ) -> tuple[list[Entry], list[Entry], list[Entry]]:
-    """What was last modified by ``before``, what later, and what before the lineage began. That is nobody's orphan: a
-    rebuild left it out, and said why."""
+    """What was last modified by ``before``, what later, and what before the lineage: a rebuild left that out."""
     old: list[Entry] = []
     young: list[Entry] = []
     ancient: list[Entry] = []
@@ -274,8 +273,7 @@ class Replaced:
         return self.listed.get(end) if end is not None else None
 
     def is_stuck(self, file: Retired) -> bool:
-        """Whether the way of a replaced file leads nowhere: neither to a listed file nor to one whose messages
-        expired."""
+        """Whether a replaced file leads nowhere: neither to a listed file nor to one whose messages expired."""
         end = self.end_of(file)
         return end is None or not (end in self.listed or end in self._retired)
 

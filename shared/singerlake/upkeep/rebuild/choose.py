@@ -74,10 +74,8 @@ def choose(
     files: Sequence[ScannedFile], *, prefix: str, done: frozenset[str] = frozenset(), listed: Sequence[ScannedFile] = ()
 ) -> ChosenFiles:
     """The files that make up the stream, of files with distinct ids. ``prefix`` is its folder's key, for the findings.
-    Sources in ``done`` are held elsewhere; what is erased of them the holes of ``listed`` say alone.
-
-    The answer depends on the set of files only, never on the order in which they are given.
-    """
+    Sources in ``done`` are held elsewhere; what is erased of them the holes of ``listed`` say alone. The answer depends
+    on the set of files only, never on the order in which they are given."""
     if not done and not any(file.replaces for file in files) and len({file.id for file in files}) == len(files):
         # The commonest case by far: no file holds what another could hold.
         return ChosenFiles(_in_order(files), (), ())
@@ -113,8 +111,7 @@ def _covered(
     files: Sequence[ScannedFile], done: frozenset[str], listed: Sequence[ScannedFile]
 ) -> tuple[set[int], list[int], tuple[TornFile, ...]]:
     """Those that ``exact_cover`` leaves out, and those that hold what others hold, by index; and those that are torn.
-    It is asked only about files that have a source in common with others or with ``done``: of a million there are
-    few."""
+    It is asked only about files that share a source with others or with ``done``: of a million there are few."""
     common = _repeated(source for file in files for source, _ in file.sources)
     tied = [
         at for at, file in enumerate(files) if any(source in common or source in done for source, _ in file.sources)
@@ -201,8 +198,7 @@ def _held(file: ScannedFile) -> dict[str, int]:
 
 
 def _fullest(file: ScannedFile) -> tuple[int, int, bool, str]:
-    """The fullest first, by messages and then by rows of attached files, then one that is called by its id, then the
-    one whose path comes first."""
+    """By most messages, then rows of attached files; then one called by its id, and the one whose path comes first."""
     return -file.messages, -len(file.facts.attached), layout.file_id_in(file.path) != file.id, file.path
 
 
@@ -300,11 +296,9 @@ def _sources(candidates: Mapping[int, Candidate], indexes: Iterable[int]) -> lis
 
 
 def _exactly(candidates: Sequence[Candidate], sources: Sequence[str]) -> list[int] | None:
-    """Candidates that hold each source once; None where none do, or none were found in time.
-
-    Depth first over sets of sources as bits: the first uncovered source is tried with each candidate that has it and
-    nothing covered already, and a set that led nowhere is not tried again.
-    """
+    """Candidates that hold each source once; None where none do, or none were found in time. Depth first over sets of
+    sources as bits: the first uncovered source is tried with each candidate that has it and nothing covered already,
+    and a set that led nowhere is not tried again."""
     bit = {source: 1 << position for position, source in enumerate(sources)}
     masks = [sum(bit[source] for source in candidate) for candidate in candidates]
     holders: dict[int, list[int]] = defaultdict(list)

@@ -35,8 +35,7 @@ _SHARED = "SELECT number FROM ids WHERE id IN (SELECT id FROM ids GROUP BY id HA
 
 
 class FoundFiles:
-    """Files, each with a number. Comparable with one another; not hashable. Every method may raise what
-    ``ScratchDatabase`` raises."""
+    """Files, each with a number. Comparable; not hashable. Every method may raise what ``ScratchDatabase`` raises."""
 
     def __init__(self, files: Iterable[ScannedFile] = ()) -> None:
         self._rows = ScratchDatabase("the files that a rebuild found", _TABLES, _INDEXES)
@@ -173,8 +172,7 @@ SEGMENT = SIZES.segment
 
 
 class FormerFiles:
-    """Files of a list, and which of them were met again. Raises what ``ScratchDatabase`` and the list's segments
-    raise."""
+    """Files of a list, and which were met again. Raises what ``ScratchDatabase`` and the list's segments raise."""
 
     def __init__(self, files: FileList) -> None:
         self._rows = ScratchDatabase(
@@ -187,8 +185,7 @@ class FormerFiles:
         self._met = bytearray(len(files) // 8 + 1)
 
     def meet(self, id: str) -> DataFile | None:
-        """The file with this id, which is met by that; None where there is none. Of one that a damaged state lists
-        twice, the last."""
+        """The file with this id, met by that; None where there is none. Of one that is listed twice, the last."""
         found = "SELECT number, body FROM files WHERE id = ? ORDER BY number"
         met = self._rows.all(found, (to_raw(id),))
         for number, _ in met:

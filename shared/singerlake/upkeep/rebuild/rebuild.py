@@ -34,8 +34,7 @@ from singerlake.work.engine import Engine
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
     """A stream's state made anew, and what was odd on the way. ``unlisted`` are the paths of files that no former state
-    listed, where one was given. ``torn`` are files that have to be written again before a state can have all messages
-    that were not erased."""
+    listed, if one was given. ``torn`` files have to be written again to have all messages that were not erased."""
 
     manifest: Manifest
     findings: tuple[Finding, ...]
@@ -59,11 +58,9 @@ def rebuild_manifest(
 
 
 def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None) -> Rebuilt:
-    """What the stream would be had its files been committed to ``birth``, a state without files, one by one.
-
-    Meets those of ``former`` that are listed again, and those whose messages a listed file holds. Raises what
-    ``ScratchDatabase`` raises.
-    """
+    """What the stream would be had its files been committed to ``birth``, a state without files, one by one. Meets
+    those of ``former`` that are listed again, and those whose messages a listed file holds. Raises what
+    ``ScratchDatabase`` raises."""
     prefix = layout.stream_prefix(birth.tap, birth.stream)
     files = DistinctFiles(surveyed.files, prefix)
     choice = files.chosen()

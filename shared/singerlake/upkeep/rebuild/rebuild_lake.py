@@ -341,9 +341,8 @@ def _numbers(storage: Storage, tap: str, stream: str) -> tuple[int, int]:
 
 
 def _show(context: StreamContext, seen: int) -> None:
-    """Have readers see the new state of a database, who saw transaction ``seen`` before. ``manifest.json`` only goes
-    forward, so that a database that was restored from a backup needs a higher number: transactions that change nothing
-    give it that."""
+    """Have readers, who saw transaction ``seen``, see the new state of a database. ``manifest.json`` only goes forward,
+    so a database restored from a backup needs a higher number: transactions that change nothing give it that."""
     store, clock = context.store, context.clock
     loaded = None if store.abilities.followable else store.load()
     while loaded is not None and loaded.manifest.transaction.number <= seen:

@@ -152,10 +152,8 @@ def _changed(was: DataFile, file: DataFile) -> Iterator[tuple[str, DataFile]]:
 
 def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Repair:
     """A state from the data files alone, in place of ``before`` (None: there is none, or none that can be read).
-
-    ``birth`` is a state without files under a new lineage. Files that ``before`` did not list are noted: they may
-    never have been committed, so that their messages come twice.
-    """
+    ``birth`` is a state without files under a new lineage. Files that ``before`` did not list are noted: they may never
+    have been committed, so that their messages come twice."""
     if before is None:
         made = rebuilt(surveyed, birth)
         totals = difference_totals(None, made.manifest.files)
@@ -182,8 +180,7 @@ def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Rep
 
 
 def _still_collected(made: Manifest, before: Manifest) -> Manifest:
-    """A state made anew with the objects of attached files that were retired, and how far their collection is: no file
-    tells of them."""
+    """A state made anew with the retired objects of attached files and their collection, which no file tells of."""
     retired = {file.id: file for file in attached_objects.still_retired(before.retired, made.files)}
     if not retired:
         return made
@@ -193,10 +190,8 @@ def _still_collected(made: Manifest, before: Manifest) -> Manifest:
 
 def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> Repair:
     """``before`` with the facts that its files really have, every offset as it was, and, with ``adopt``, the sound
-    files that it does not list after the others. ``at`` is the time of the commit.
-
-    A listed file that is gone, broken or holds other messages stays listed, and is a finding: its offsets are taken.
-    """
+    files that it does not list after the others. ``at`` is the time of the commit. A listed file that is gone, broken
+    or holds other messages stays listed, and is a finding: its offsets are taken."""
     prefix = layout.stream_prefix(before.tap, before.stream)
     sound = {version: held for version, held in before.schemas.items() if is_of(held.schema, version)}
     hashes = Hashes({version: held.schema for version, held in sound.items()})
@@ -390,8 +385,7 @@ def _why_never(state: Manifest, file: ScannedFile) -> str | None:
 
 
 def _has_expired(state: Manifest, file: ScannedFile) -> bool:
-    """Whether a vacuumed file that is not listed was made of messages below the floor; what it holds of others is in
-    listed files."""
+    """Whether an unlisted vacuumed file was made of messages below the floor; listed files have what else it holds."""
     stood = file.facts.stood
     return stood is not None and stood[0] == state.lineage and stood[1] < state.floor
 

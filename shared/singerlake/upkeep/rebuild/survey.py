@@ -36,9 +36,8 @@ _FRONT = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a stream's folder holds: the sound data files, the schemas that are kept beside them in the order of a
-    rebuild, and findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read
-    before."""
+    """What a stream's folder holds: the sound data files, the schemas kept beside them in the order of a rebuild, and
+    findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read before."""
 
     files: FoundFiles
     findings: tuple[Finding, ...]

@@ -204,8 +204,7 @@ class Differs:
 
 
 def checked(body: Readable, made: JoinedFile) -> NewFile | Differs:
-    """The joined file with its SHA-256, if what ``body`` gives is that file; at each place of its member table a gzip
-    member begins."""
+    """The joined file with its SHA-256, if ``body`` gives that file, with a gzip member at each place of its table."""
     whole = hashlib.sha256(made.front)
     if _exactly(body, len(made.front)) != made.front:
         return Differs(None)

@@ -17,8 +17,7 @@ from singerlake.tables.run.one_table import TableResult
 def follow_tables(
     project: Project, run: Callable[[list[Resolved]], Iterable[TableResult]], check: Callable[[], None], *, every: float
 ) -> NoReturn:
-    """Follow and tell, with ``--json`` a line for each table that was made or failed. ``check`` raises where no table
-    can be made any more."""
+    """Follow, and tell of each table that was made or failed. ``check`` raises where no table can be made any more."""
     as_json = is_asked("json")
 
     def told(result: TableResult, wait: float | None) -> None:

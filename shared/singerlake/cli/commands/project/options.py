@@ -25,8 +25,7 @@ from singerlake.tables.state.commit import sources
 
 @dataclass(frozen=True)
 class Project:
-    """A lake, the tables that are declared of it, by ``file`` or for ``every`` stream, and the names that the command
-    was given."""
+    """A lake, its tables as ``file`` declares them or of ``every`` stream, and the names that the command was given."""
 
     lake: Lake
     file: Path | None

@@ -24,8 +24,7 @@ NO_MESSAGES = "skipped: its stream has no messages"
 
 @dataclass
 class Report:
-    """Tells of each table when its result is there, or with ``--json`` of all at the end. Keeps no plan: each holds the
-    manifest of its stream."""
+    """Tells of each table when it is done, or with ``--json`` at the end. Keeps no plan, which holds a manifest."""
 
     lake: str
     dry_run: bool = False

@@ -80,8 +80,7 @@ def _say(result: EraseStreamsResult) -> None:
 
 
 class _Written:
-    """The file of ``--report``. It is made before anything is erased, and has what was done also where that ended in an
-    error or an interruption."""
+    """The file of ``--report``, made before anything is erased. It has what was done also after an error."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
