@@ -116,7 +116,7 @@ Column: TypeAlias = (
 
 
 def merge(left: Column, right: Column) -> Column:
-    """The narrowest type that takes every value of both as it is. Fields are in the order of first appearance."""
+    """The narrowest type that takes every value of both as it is. Fields alone are in the order of appearance."""
     if left == right or isinstance(right, Nothing):
         return left
     if isinstance(left, Nothing):

@@ -26,7 +26,7 @@ from singerlake.upkeep.context import stream_objects
 from singerlake.upkeep.rebuild.choose import TornFile
 from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, FoundFiles, Listing
 from singerlake.upkeep.rebuild.survey import Survey, survey
-from singerlake.upkeep.result import UNSEEN, Finding, Progress
+from singerlake.upkeep.result import Finding
 from singerlake.upkeep.scanned_file import FileFacts, ScannedFile
 from singerlake.work.engine import Engine
 
@@ -42,9 +42,7 @@ class Rebuilt:
     torn: tuple[TornFile, ...] = ()
 
 
-def rebuild_manifest(
-    storage: Storage, birth: Manifest, *, engine: Engine | None = None, progress: Progress = UNSEEN
-) -> Rebuilt:
+def rebuild_manifest(storage: Storage, birth: Manifest, *, engine: Engine | None = None) -> Rebuilt:
     """The state of a stream from all of its data files. ``birth`` is that stream without files (``fold.empty``). Its
     lineage is a new one, or None for a state in memory that a reader makes for itself.
 
@@ -53,7 +51,7 @@ def rebuild_manifest(
     process by default. Raises what storage raises.
     """
     tap, stream = birth.tap, birth.stream
-    surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine, progress=progress)
+    surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine)
     return rebuilt(without_uncommitted(surveyed, storage, tap, stream), birth)
 
 
