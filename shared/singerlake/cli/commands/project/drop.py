@@ -7,17 +7,14 @@ import click
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, shows_first
 from singerlake.cli.output import counted, say, show, shown, size
 from singerlake.tables.maintain.drop import DropTablesResult
 
 
-@click.command(
-    short_help="Delete tables; the streams that they were made from stay.",
-    cls=Documented,
-    examples=("singerlake project drop lake people", "singerlake project drop lake people --delete"),
-)
+@examples("singerlake project drop lake people", "singerlake project drop lake people --delete")
+@command("Delete tables; the streams that they were made from stay.")
 @with_project
 @shows_first("--delete", "Delete them")
 @result_options

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import click
-
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import grace_option, result_options, shows_first
 from singerlake.cli.output import counted, say, show, shown, size
 from singerlake.tables.maintain.collect import GcTablesResult
 
 
-@click.command(
-    short_help="Delete files that tables replaced or never listed, after a grace time.",
-    cls=Documented,
-    examples=("singerlake project gc", "singerlake project gc lake --delete"),
-)
+@examples("singerlake project gc", "singerlake project gc lake --delete")
+@command("Delete files that tables replaced or never listed, after a grace time.")
 @with_project
 @shows_first("--delete", "Delete")
 @grace_option("How long a file stays. It must be longer than any read and any run of a table.")

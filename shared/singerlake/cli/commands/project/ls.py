@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import click
-
 from singerlake.cli.commands.project.options import Project, with_project
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import json_option
 from singerlake.cli.output import SEE_BELOW, checks_in_short, counted, minute, say_troubles, show, shown, size, table
 from singerlake.clock import parse_timestamp
@@ -14,11 +12,8 @@ from singerlake.tables.maintain.listing import ListedTable, ListTablesResult
 _COLUMNS = ("TABLE", "STREAM", "KEEP", ">ROWS", ">FILES", ">BYTES", ">BEHIND", "LAST RUN (UTC)", "CHECKS")
 
 
-@click.command(
-    short_help="List tables with their rows, files, bytes, how far they are behind, and their last run.",
-    cls=Documented,
-    examples=("singerlake project ls", "singerlake project ls lake people --json"),
-)
+@examples("singerlake project ls", "singerlake project ls lake people --json")
+@command("List tables with their rows, files, bytes, how far they are behind, and their last run.")
 @with_project
 @json_option
 def ls(project: Project) -> int:

@@ -8,15 +8,12 @@ import click
 
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import plan_report
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options
 
 
-@click.command(
-    short_help="Show what a run would do for each table.",
-    cls=Documented,
-    examples=("singerlake project plan", "singerlake project plan lake --all"),
-)
+@examples("singerlake project plan", "singerlake project plan lake --all")
+@command("Show what a run would do for each table.")
 @partial(with_project, declared=True)
 @click.option("--full-refresh", is_flag=True, help="As if every table were made anew.")
 @result_options

@@ -12,7 +12,7 @@ from singerlake.cli.commands.project.engines import EngineChoice, Engines, table
 from singerlake.cli.commands.project.follow import follow_tables
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import Report, plan_report
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import follow_options, result_options
 from singerlake.cli.output import progress
 from singerlake.tables.declaration.streams import Resolved
@@ -22,11 +22,8 @@ from singerlake.tables.run.plan import SqlPlan, TablePlan
 from singerlake.upkeep.result import reporting
 
 
-@click.command(
-    short_help="Bring tables up to their streams.",
-    cls=Documented,
-    examples=("singerlake project run", "singerlake project run lake --all --follow"),
-)
+@examples("singerlake project run", "singerlake project run lake --all --follow")
+@command("Bring tables up to their streams.")
 @partial(with_project, declared=True)
 @click.option("--full-refresh", is_flag=True, help="Make every table anew, from the first message on.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, as 'project plan' does, and write nothing.")

@@ -10,17 +10,14 @@ from singerlake.cli.commands.project.engines import EngineChoice, Engines, table
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options
 from singerlake.cli.output import counted, progress, say, show, shown, size
 from singerlake.tables.maintain.verify import VerifyTablesResult
 
 
-@click.command(
-    short_help="Check that tables' files are whole; with --deep, that their rows are what raw says.",
-    cls=Documented,
-    examples=("singerlake project verify", "singerlake project verify lake people --deep"),
-)
+@examples("singerlake project verify", "singerlake project verify lake people --deep")
+@command("Check that tables' files are whole; with --deep, that their rows are what raw says.")
 @with_project
 @click.option(
     "--deep", is_flag=True, help="Make each table once more from raw, beside, and compare the rows one by one."

@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import click
-
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import Names, json_option, one_stream_options, with_lake
 from singerlake.cli.output import say, show, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.schema_diff import DiffResult
 
 
-@click.command(
-    short_help="Compare two schema versions of a stream: can readers of the first read the second?",
-    cls=Documented,
-    examples=("singerlake diff lake v1 v2", "singerlake diff lake v1 v2 --stream users"),
-)
+@examples("singerlake diff lake v1 v2", "singerlake diff lake v1 v2 --stream users")
+@command("Compare two schema versions of a stream: can readers of the first read the second?")
 @partial(with_lake, names=Names(("first", "second")))
 @one_stream_options
 @json_option

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import Documented, examples
 from singerlake.cli.options import result_options, threads_option, with_lake
 from singerlake.cli.output import counted, progress, say, show, shown
 from singerlake.lake import Lake
@@ -21,11 +21,9 @@ def docs() -> None:
     """Make a site that shows a lake to people."""
 
 
+@examples("singerlake docs build lake", "singerlake docs build lake -o site --samples 3")
 @docs.command(
-    "build",
-    short_help="Write a static site: taps, streams, schemas and their changes, growth, tables.",
-    cls=Documented,
-    examples=("singerlake docs build lake", "singerlake docs build lake -o site --samples 3"),
+    "build", cls=Documented, short_help="Write a static site: taps, streams, schemas and their changes, growth, tables."
 )
 @with_lake
 @click.option(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import json_option, streams_options, with_lake
 from singerlake.cli.output import say_json
 from singerlake.lake import Lake
 
 
-@click.command(
-    short_help="Write all that is known of a lake without its data as one JSON document.",
-    cls=Documented,
-    examples=("singerlake export lake", "singerlake export lake --tap my-tap --runs 1"),
-)
+@examples("singerlake export lake", "singerlake export lake --tap my-tap --runs 1")
+@command("Write all that is known of a lake without its data as one JSON document.")
 @with_lake
 @streams_options
 @click.option("--runs", type=click.IntRange(0), default=3, show_default=True, help="How many runs of each stream.")

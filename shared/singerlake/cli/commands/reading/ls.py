@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import json_option, streams_options, with_lake
 from singerlake.cli.output import SEE_BELOW, counted, minute, say_troubles, second, show, shown, size, table
 from singerlake.clock import parse_timestamp
@@ -24,11 +24,8 @@ _ATTACHED = (">ATTACHED", ">ATTACHED BYTES")
 _COMMITS = ("TAP", "COMMIT", "DECIDED (UTC)", "RUN", ">STREAMS", ">MESSAGES")
 
 
-@click.command(
-    short_help="List taps and streams with their versions, files, records, bytes and last write.",
-    cls=Documented,
-    examples=("singerlake ls lake", "singerlake ls s3://bucket/lake --tap 'pg_*' --json"),
-)
+@examples("singerlake ls lake", "singerlake ls s3://bucket/lake --tap 'pg_*' --json")
+@command("List taps and streams with their versions, files, records, bytes and last write.")
 @with_lake
 @streams_options
 @click.option("--commits", is_flag=True, help="List the commits of atomic runs instead, the newest last.")

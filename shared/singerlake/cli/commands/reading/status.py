@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import json_option, streams_options, with_lake
 from singerlake.cli.output import SEE_BELOW, name_of, say, say_troubles, show, table
 from singerlake.clock import parse_timestamp
@@ -23,11 +23,8 @@ _TABLE_RUNS = ("ENDED (UTC)", ">RECORDS", ">NEW", ">CHANGED", ">GONE", "CHECKS",
 _TABLE_COLUMNS = ("TABLE", "STREAM", "KIND", *_TABLE_RUNS)
 
 
-@click.command(
-    short_help="List the last runs of each stream and table: what they did and how they ended.",
-    cls=Documented,
-    examples=("singerlake status lake", "singerlake status lake --tap my-tap --runs 10"),
-)
+@examples("singerlake status lake", "singerlake status lake --tap my-tap --runs 10")
+@command("List the last runs of each stream and table: what they did and how they ended.")
 @with_lake
 @streams_options
 @click.option(

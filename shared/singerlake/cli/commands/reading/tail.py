@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import follow_options, json_option, one_stream_options, with_lake
 from singerlake.cli.output import is_asked
 from singerlake.format.state.selection import offset_left, slices
@@ -19,11 +19,8 @@ from singerlake.stream import LakeStream
 _LAST = 10
 
 
-@click.command(
-    short_help="Print the last messages of a stream, and with -f those that come.",
-    cls=Documented,
-    examples=("singerlake tail lake --stream users", "singerlake tail lake --stream users -f --json"),
-)
+@examples("singerlake tail lake --stream users", "singerlake tail lake --stream users -f --json")
+@command("Print the last messages of a stream, and with -f those that come.")
 @with_lake
 @one_stream_options
 @click.option(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import json_option, streams_options, with_lake
 from singerlake.cli.output import counted, minute, say_findings, show, shown, size, table
 from singerlake.clock import parse_timestamp
@@ -17,11 +15,8 @@ _NUMBERS = (">FILES", ">RECORDS", ">BYTES", ">PROPERTIES")
 _COLUMNS = ("TAP", "STREAM", "VERSION", "HASH", ">FIRST OFFSET", "FIRST SEEN (UTC)", *_NUMBERS, "KEYS")
 
 
-@click.command(
-    short_help="List the schema versions of streams: since when, from which offset on, how many records.",
-    cls=Documented,
-    examples=("singerlake versions lake", "singerlake versions lake --stream users"),
-)
+@examples("singerlake versions lake", "singerlake versions lake --stream users")
+@command("List the schema versions of streams: since when, from which offset on, how many records.")
 @with_lake
 @streams_options
 @json_option

@@ -9,7 +9,7 @@ import click
 
 from singerlake.cli.erasing import say_erased
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import DELETE_NOW, result_options, shows_first, stream_option, tap_named, with_lake
 from singerlake.cli.output import (
     UNTIL_COLLECTED,
@@ -27,14 +27,10 @@ from singerlake.lake import Lake
 from singerlake.upkeep.drop import DropResult, DropRunResult, StreamDrop
 
 
-@click.command(
-    short_help="Drop a tap or one of its streams; gc deletes the files after a grace time.",
-    cls=Documented,
-    examples=(
-        "singerlake drop lake --tap my-tap --stream users",
-        "singerlake drop lake --tap my-tap --stream users --delete",
-    ),
+@examples(
+    "singerlake drop lake --tap my-tap --stream users", "singerlake drop lake --tap my-tap --stream users --delete"
 )
+@command("Drop a tap or one of its streams; gc deletes the files after a grace time.")
 @partial(with_lake, stores=True)
 @tap_named("The tap to drop, or whose stream to drop.", metavar="TAP", required=True)
 @stream_option

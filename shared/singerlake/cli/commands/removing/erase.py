@@ -12,7 +12,7 @@ import click
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.erasing import say_erased
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, shows_first, streams_options, undeclared_option, with_lake
 from singerlake.cli.output import counted, json_of, progress, say, say_failure, say_findings, show
 from singerlake.conditions import parse_where
@@ -27,14 +27,11 @@ WHERE = (
 _NOW = "With --delete: delete the files that held the records at once. Readers that still read them fail."
 
 
-@click.command(
-    short_help="Erase records that a condition means; gc deletes the files that held them.",
-    cls=Documented,
-    examples=(
-        "singerlake erase lake --where 'user_id = 7'",
-        "singerlake erase lake --where 'user_id = 7' --delete --report erased.json",
-    ),
+@examples(
+    "singerlake erase lake --where 'user_id = 7'",
+    "singerlake erase lake --where 'user_id = 7' --delete --report erased.json",
 )
+@command("Erase records that a condition means; gc deletes the files that held them.")
 @partial(with_lake, stores=True)
 @streams_options
 @click.option("--where", metavar="CONDITION", required=True, help=WHERE)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import DELETE_NOW, one_stream_options, result_options, shows_first, with_lake
 from singerlake.cli.output import (
     UNTIL_COLLECTED,
@@ -29,14 +29,11 @@ from singerlake.upkeep.gc.expire import ExpireResult
 from singerlake.upkeep.result import Tally
 
 
-@click.command(
-    short_help="Expire the oldest messages of a stream; gc deletes their files after a grace time.",
-    cls=Documented,
-    examples=(
-        "singerlake expire lake --stream events --older-than 400d",
-        "singerlake expire lake --stream events --older-than 400d --delete",
-    ),
+@examples(
+    "singerlake expire lake --stream events --older-than 400d",
+    "singerlake expire lake --stream events --older-than 400d --delete",
 )
+@command("Expire the oldest messages of a stream; gc deletes their files after a grace time.")
 @partial(with_lake, stores=True)
 @one_stream_options
 @retention_options

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import Documented, examples
 from singerlake.cli.options import json_option, tap_named, tap_option, with_lake
 from singerlake.cli.output import say, show, shown
 from singerlake.cli.retention import in_words, retention_options
@@ -20,12 +20,8 @@ def policy() -> None:
     """Say how long streams are kept; 'singerlake gc --delete' expires what is older."""
 
 
-@policy.command(
-    "ls",
-    short_help="Show how long streams are kept.",
-    cls=Documented,
-    examples=("singerlake policy ls lake", "singerlake policy ls lake --tap my-tap --json"),
-)
+@examples("singerlake policy ls lake", "singerlake policy ls lake --tap my-tap --json")
+@policy.command("ls", cls=Documented, short_help="Show how long streams are kept.")
 @with_lake
 @tap_option
 @json_option
@@ -39,15 +35,11 @@ def _say_all(found: PoliciesResult) -> None:
     say(*(lines or ["everything is kept for ever"]))
 
 
-@policy.command(
-    "set",
-    short_help="Say how long a stream, or each stream of a tap, is kept.",
-    cls=Documented,
-    examples=(
-        "singerlake policy set lake --tap my-tap --older-than 400d",
-        "singerlake policy set lake --tap my-tap --stream events --keep-versions 2",
-    ),
+@examples(
+    "singerlake policy set lake --tap my-tap --older-than 400d",
+    "singerlake policy set lake --tap my-tap --stream events --keep-versions 2",
 )
+@policy.command("set", cls=Documented, short_help="Say how long a stream, or each stream of a tap, is kept.")
 @with_lake
 @tap_named("The tap. Not needed where the lake has one.")
 @click.option(
@@ -65,12 +57,8 @@ def set_(lake: Lake, tap: str | None, stream: str | None, **asked: Any) -> None:
     show(lake.set_policy(lake.one_tap(tap), stream, **asked), _say)
 
 
-@policy.command(
-    "unset",
-    short_help="Take the policy of a stream or of a tap away.",
-    cls=Documented,
-    examples=("singerlake policy unset lake --tap my-tap", "singerlake policy unset lake --tap my-tap --stream events"),
-)
+@examples("singerlake policy unset lake --tap my-tap", "singerlake policy unset lake --tap my-tap --stream events")
+@policy.command("unset", cls=Documented, short_help="Take the policy of a stream or of a tap away.")
 @with_lake
 @tap_named("The tap, which may be gone.", metavar="TAP", required=True)
 @click.option("--stream", metavar="STREAM", help="The stream. Default: the policy of all others of the tap.")

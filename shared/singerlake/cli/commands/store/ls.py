@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-import click
-
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import json_option, streams_options, with_lake
 from singerlake.cli.output import SEE_BELOW, counted, say_troubles, show, shown, table
 from singerlake.lake import Lake
@@ -15,11 +13,8 @@ from singerlake.upkeep.reports.stores import StoreStatusResult, StreamStore
 _COLUMNS = ("TAP", "STREAM", "STORE", ">TRANSACTION", ">PUBLISHED", ">TAIL", ">FLOOR")
 
 
-@click.command(
-    short_help="List the manifest store of each stream, with its transactions.",
-    cls=Documented,
-    examples=("singerlake store ls lake", "singerlake store ls lake --tap my-tap --json"),
-)
+@examples("singerlake store ls lake", "singerlake store ls lake --tap my-tap --json")
+@command("List the manifest store of each stream, with its transactions.")
 @partial(with_lake, stores=True)
 @streams_options
 @json_option

@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from singerlake.adapters import MANIFEST_STORES
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, shows_first, streams_options, with_lake
 from singerlake.cli.output import counted, is_asked, name_of, say, say_json, shown
 from singerlake.lake import Lake
@@ -15,11 +15,8 @@ from singerlake.upkeep.migrate import Migration, NewStreams
 from singerlake.upkeep.result import Failure
 
 
-@click.command(
-    short_help="Move streams to another manifest store.",
-    cls=Documented,
-    examples=("singerlake store migrate lake --to log", "singerlake store migrate lake --to log --yes"),
-)
+@examples("singerlake store migrate lake --to log", "singerlake store migrate lake --to log --yes")
+@command("Move streams to another manifest store.")
 @partial(with_lake, stores=True)
 @click.option(
     "--to", "kind", required=True, type=click.Choice(MANIFEST_STORES), help="The manifest store to move them to."

@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, shows_first, streams_options, with_lake
 from singerlake.cli.output import counted, name_of, say, show, shown
 from singerlake.lake import Lake
@@ -15,11 +15,8 @@ from singerlake.upkeep.defaults import KEPT
 from singerlake.upkeep.trim import StreamTrim, TrimFailure, TrimResult
 
 
-@click.command(
-    short_help="Remove transactions that a snapshot covers.",
-    cls=Documented,
-    examples=("singerlake store trim lake", "singerlake store trim lake --keep 50 --yes"),
-)
+@examples("singerlake store trim lake", "singerlake store trim lake --keep 50 --yes")
+@command("Remove transactions that a snapshot covers.")
 @partial(with_lake, stores=True)
 @streams_options
 @click.option(

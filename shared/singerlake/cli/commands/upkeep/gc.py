@@ -10,7 +10,7 @@ import click
 
 from singerlake.cli.commands.removing.expire import told, undated
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import grace_option, result_options, shows_first, streams_options, threads_option, with_lake
 from singerlake.cli.output import files, first_of, name_of, progress, say, say_failure, say_findings, show
 from singerlake.humanize import counted, minute, shown
@@ -19,11 +19,8 @@ from singerlake.upkeep.defaults import KEPT
 from singerlake.upkeep.gc.gc import BatchGcResult, GcResult, StreamGc
 
 
-@click.command(
-    short_help="Delete replaced files, orphans, old transactions and stale locks, after a grace time.",
-    cls=Documented,
-    examples=("singerlake gc lake", "singerlake gc lake --delete"),
-)
+@examples("singerlake gc lake", "singerlake gc lake --delete")
+@command("Delete replaced files, orphans, old transactions and stale locks, after a grace time.")
 @partial(with_lake, stores=True)
 @streams_options
 @shows_first("--delete", "Delete")

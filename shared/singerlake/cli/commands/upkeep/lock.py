@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import Documented, examples
 from singerlake.cli.options import Names, json_option, shows_first, streams_options, with_lake
 from singerlake.cli.output import say, second, show, shown, table
 from singerlake.clock import parse_timestamp
@@ -22,12 +22,8 @@ def lock() -> None:
     """Show the locks of writers, or break one."""
 
 
-@lock.command(
-    "ls",
-    short_help="List the locks that writers hold, with their age.",
-    cls=Documented,
-    examples=("singerlake lock ls lake", "singerlake lock ls lake --tap my-tap --json"),
-)
+@examples("singerlake lock ls lake", "singerlake lock ls lake --tap my-tap --json")
+@lock.command("ls", cls=Documented, short_help="List the locks that writers hold, with their age.")
 @with_lake
 @streams_options
 @json_option
@@ -43,15 +39,11 @@ def _say(held: LocksResult) -> None:
         say("no locks")
 
 
-@lock.command(
-    "break",
-    short_help="Release the lock of a writer that is gone.",
-    cls=Documented,
-    examples=(
-        "singerlake lock break lake raw/my-tap/users/singerlake.lock",
-        "singerlake lock break lake --tap my-tap --stream users --yes",
-    ),
+@examples(
+    "singerlake lock break lake raw/my-tap/users/singerlake.lock",
+    "singerlake lock break lake --tap my-tap --stream users --yes",
 )
+@lock.command("break", cls=Documented, short_help="Release the lock of a writer that is gone.")
 @partial(with_lake, names=Names(("key",), optional=True))
 @streams_options
 @shows_first("--yes", "Release it")

@@ -10,7 +10,7 @@ import click
 
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.journals import journal_option, left_out
 from singerlake.cli.options import result_options, shows_first, streams_options, with_lake
 from singerlake.cli.output import counted, is_asked, name_of, progress, say, say_findings, show, shown
@@ -22,11 +22,8 @@ _SAID = {"mended": "corrected in the manifest"}
 """How a kind of difference is called, if not by its name: a file is taken as it is."""
 
 
-@click.command(
-    short_help="Make manifests, catalogues and root metadata again from the data files.",
-    cls=Documented,
-    examples=("singerlake rebuild lake", "singerlake rebuild lake --tap my-tap --yes"),
-)
+@examples("singerlake rebuild lake", "singerlake rebuild lake --tap my-tap --yes")
+@command("Make manifests, catalogues and root metadata again from the data files.")
 @partial(with_lake, stores=True)
 @streams_options
 @shows_first("--yes", "Write them")

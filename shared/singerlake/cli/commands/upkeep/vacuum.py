@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, shows_first, streams_options, threads_option, with_lake
 from singerlake.cli.output import files, name_of, progress, say, say_findings, show
 from singerlake.lake import Lake
@@ -17,11 +17,8 @@ from singerlake.upkeep.defaults import MOST_WAITING, TARGET_BYTES
 from singerlake.upkeep.vacuum.vacuum import StreamVacuum, VacuumResult
 
 
-@click.command(
-    short_help="Join small files of a stream into larger ones; offsets and bookmarks stay.",
-    cls=Documented,
-    examples=("singerlake vacuum lake", "singerlake vacuum lake --stream 'log_*' --yes"),
-)
+@examples("singerlake vacuum lake", "singerlake vacuum lake --stream 'log_*' --yes")
+@command("Join small files of a stream into larger ones; offsets and bookmarks stay.")
 @partial(with_lake, stores=True)
 @streams_options
 @click.option(

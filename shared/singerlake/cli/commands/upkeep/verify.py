@@ -11,7 +11,7 @@ import click
 
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.journals import journal_option, left_out, part
 from singerlake.cli.options import result_options, streams_options, undeclared_option, with_lake
 from singerlake.cli.output import counted, files, progress, say, say_findings, show, shown, size
@@ -22,11 +22,8 @@ from singerlake.upkeep.result import KINDS, Tally
 from singerlake.upkeep.verify import VerifyResult
 
 
-@click.command(
-    short_help="Check every listed file's bytes, checksum, counts and schema.",
-    cls=Documented,
-    examples=("singerlake verify lake", "singerlake verify lake --journal verify.journal --quiet"),
-)
+@examples("singerlake verify lake", "singerlake verify lake --journal verify.journal --quiet")
+@command("Check every listed file's bytes, checksum, counts and schema.")
 @partial(with_lake, damaged=True)
 @streams_options
 @result_options

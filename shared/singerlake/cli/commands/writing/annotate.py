@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import json_option, tap_named, with_lake
 from singerlake.cli.output import say, show, shown
 from singerlake.errors import SettingError
@@ -14,14 +14,11 @@ from singerlake.lake import Lake
 from singerlake.upkeep.annotate import NotesResult
 
 
-@click.command(
-    short_help="Say who owns a tap, what it is and where to read on, or show what is said.",
-    cls=Documented,
-    examples=(
-        "singerlake annotate lake --tap my-tap",
-        "singerlake annotate lake --tap my-tap --owner Ada --link wiki=https://example.com",
-    ),
+@examples(
+    "singerlake annotate lake --tap my-tap",
+    "singerlake annotate lake --tap my-tap --owner Ada --link wiki=https://example.com",
 )
+@command("Say who owns a tap, what it is and where to read on, or show what is said.")
 @with_lake
 @tap_named("The tap to annotate. Not needed where the lake has one.")
 @click.option("--owner", metavar="TEXT", help="Who owns it; '' removes the owner.")

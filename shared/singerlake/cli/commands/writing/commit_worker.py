@@ -9,7 +9,7 @@ from functools import partial
 import click
 
 from singerlake.adapters import open_queue
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import variable, with_lake
 from singerlake.committer import committer_of
 from singerlake.lake import Lake
@@ -22,15 +22,11 @@ _WAIT = 5
 _LEAST_HIDDEN = 60
 
 
-@click.command(
-    "commit-worker",
-    short_help="Commit what writers sent to a queue.",
-    cls=Documented,
-    examples=(
-        "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo",
-        "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo --once",
-    ),
+@examples(
+    "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo",
+    "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo --once",
 )
+@command("Commit what writers sent to a queue.")
 @partial(with_lake, stores=True)
 @click.option(
     "--queue-url", envvar=variable(URL), metavar="URL", required=True, help="The SQS FIFO queue that writers send to."

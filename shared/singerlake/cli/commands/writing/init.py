@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.lakes import named_elsewhere
 from singerlake.cli.options import result_options, settings_in, with_settings
 from singerlake.cli.output import is_asked, say, say_json, shown
@@ -20,11 +20,8 @@ from singerlake.settings import TABLES_FILE, storage_settings
 _LAKE, _TAP = "lake", "my-tap"
 
 
-@click.command(
-    short_help="Write config.json, meltano.yml and projections.yml to begin with.",
-    cls=Documented,
-    examples=("singerlake init", "singerlake init s3://bucket/lake --tap tap-postgres"),
-)
+@examples("singerlake init", "singerlake init s3://bucket/lake --tap tap-postgres")
+@command("Write config.json, meltano.yml and projections.yml to begin with.")
 @click.argument("words", metavar="[LAKE]", required=False)
 @with_settings
 @click.option("--tap", metavar="TAP", help=f"The tap id. Default: the one tap of the lake, or else {_TAP}.")

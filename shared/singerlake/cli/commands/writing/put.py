@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import Names, result_options, threads_option, with_lake
 from singerlake.cli.output import counted, name_of, progress, say, show, size
 from singerlake.errors import SingerlakeError
@@ -15,14 +15,11 @@ from singerlake.lake import Lake
 from singerlake.upkeep.put import PutResult
 
 
-@click.command(
-    short_help="Keep files without a tap: a record for each, and its bytes.",
-    cls=Documented,
-    examples=(
-        "singerlake put lake a.pdf b.pdf --tap office --stream scans",
-        "singerlake put lake photos --recursive --tap office --stream photos",
-    ),
+@examples(
+    "singerlake put lake a.pdf b.pdf --tap office --stream scans",
+    "singerlake put lake photos --recursive --tap office --stream photos",
 )
+@command("Keep files without a tap: a record for each, and its bytes.")
 @partial(with_lake, absent=True, stores=True, names=Names(many="files"))
 @click.option("--tap", metavar="TAP", required=True, help="The tap id under which the lake keeps the stream.")
 @click.option("--stream", metavar="STREAM", required=True, help="The stream that gets the records.")
