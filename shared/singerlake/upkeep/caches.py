@@ -23,8 +23,8 @@ def rebuild_catalogue(
     storage: Storage, tap: str, manifests: Iterable[Manifest], *, whole: bool, dry_run: bool = False
 ) -> bool:
     """Write the catalogue of a tap; True where it was, or with ``dry_run`` would be, another. ``whole``: the manifests
-    are all of the tap's, so that other entries go. A catalogue that cannot be read is replaced: it is only a cache.
-    Raises ``TooManyConflictsError`` and what storage raises."""
+    are all of the tap's, so that other entries go. A catalogue that cannot be read is replaced. Raises
+    ``TooManyConflictsError`` and what storage raises."""
     fresh = [item for item in map(catalogue.entry, manifests) if item is not None]
     key = layout.catalogue_key(tap)
 

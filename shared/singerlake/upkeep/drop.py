@@ -201,12 +201,8 @@ class Drop:
 
 def drop_stream(context: StreamContext, *, dry_run: bool) -> Drop:
     """Drop a stream, or with ``dry_run`` say what that would take. A writer that commits meanwhile keeps what it
-    commits after the drop.
-
-    Raises ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream is on its
-    way to another manifest store, ``TooManyConflictsError`` where writers kept coming first, ``UnknownOutcomeError``,
-    and what storage and store raise.
-    """
+    commits after the drop. Raises as ``StreamContext.load_open``, ``TooManyConflictsError`` where writers kept coming
+    first, ``UnknownOutcomeError``, and what storage and store raise."""
     unknown: UnknownOutcomeError | None = None
     tried: dict[str | None, Drop] = {}
     for _ in range(_ATTEMPTS):

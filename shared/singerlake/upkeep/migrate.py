@@ -144,14 +144,11 @@ def _is_late(lake: LakeContext, tap: str, stream: str, outcome: Migration | Fail
 
 
 def migrate_stream(context: StreamContext, new: ManifestStore, *, dry_run: bool = False) -> Migration:
-    """Move a stream from the store that it uses, which is the context's, to ``new``. Calling again after any
-    failure goes on.
-
-    Raises ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream is on its
-    way to a third store or was moved on meanwhile, ``ForeignManifestError`` where the new store holds another state of
-    it, ``ConditionNotSupportedError`` where it cannot be kept on this storage, ``TooManyConflictsError``,
-    ``UnknownOutcomeError`` and what storage and stores raise.
-    """
+    """Move a stream from the store that it uses, which is the context's, to ``new``. Calling again after any failure
+    goes on. Raises ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream
+    is on its way to a third store or was moved on meanwhile, ``ForeignManifestError`` where the new store holds another
+    state of it, ``ConditionNotSupportedError`` where it cannot be kept on this storage, ``TooManyConflictsError``,
+    ``UnknownOutcomeError`` and what storage and stores raise."""
     try:
         return _migrated(context, new, dry_run)
     except ForeignManifestError:

@@ -206,11 +206,10 @@ def verify_stream(
     engine: Engine | None = None,
     progress: Progress = UNSEEN,
 ) -> Verified:
-    """Read every listed file of a stream whole and compare it with the stream's newest state, which each call of
-    ``state`` gives. With a ``sample`` only its files are read; of the others only presence and size are checked. Files
-    that ``journal`` says are as they were when they were found sound are not read again. ``engine`` reads the files,
-    threads of this process by default. The total of ``progress`` is the stored bytes to read. Raises what storage
-    raises; what is wrong with the stream is a finding."""
+    """Read every listed file of a stream whole and compare it with the newest state, which each call of ``state``
+    gives. With a ``sample`` only its files are read; of the others presence and size are checked. Files that
+    ``journal`` says are as they were when found sound are not read again. ``engine`` reads the files, threads of this
+    process by default. The total of ``progress`` is the stored bytes to read. Raises what storage raises."""
     key = layout.manifest_key(tap, stream)
     prefix = layout.stream_prefix(tap, stream)
     log: tuple[Finding, ...] = ()

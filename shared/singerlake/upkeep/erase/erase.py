@@ -225,16 +225,14 @@ def erase_messages(
     progress: Progress = UNSEEN,
     committed: Callable[[], object] = lambda: None,
 ) -> Erased:
-    """Erase the messages of a stream that are ``meant``, or with ``dry_run`` say where they are. ``who`` is noted
-    in the new files. ``undeclared``: look also for what no record has that is as the stream's versions declare it.
-    ``engine`` reads and writes the files, threads of this process by default. The total of
-    ``progress`` is the stored bytes of all data files. ``committed`` is called when messages of a file were erased.
+    """Erase the messages of a stream that are ``meant``, or with ``dry_run`` say where they are. ``who`` is noted in
+    the new files. ``undeclared``: look also for what no record has that is as the stream's versions declare it.
+    ``engine`` reads and writes the files, threads of this process by default. The total of ``progress`` is the stored
+    bytes of all data files. ``committed`` is called when messages of a file were erased.
 
-    A file that cannot be read, or is not what the manifest says, is a finding, and stays as it is. Raises
-    ``UnknownNameError`` and ``SettingError`` as ``doubt`` gives them,
-    ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
-    another manifest store, ``TooManyConflictsError`` where files kept being replaced by others, ``UnknownOutcomeError``
-    and what storage and store raise; what was committed by then stays.
+    A file that cannot be read, or is not what the manifest says, is a finding, and stays as it is. Raises what
+    ``doubt`` gives, as ``StreamContext.load_open``, ``TooManyConflictsError`` where files kept being replaced by
+    others, ``UnknownOutcomeError`` and what storage and store raise; what was committed by then stays.
     """
     loaded = context.load_open()
     if loaded is None:

@@ -90,9 +90,9 @@ def collect_stream(
     retired files those with these ids. ``forget``: forget files that were deleted a grace time ago. The total of
     ``progress`` is the bytes to read of files that hold what is to be deleted.
 
-    What must stay for a person to look at is a finding. Raises ``LostStateError`` where there are data files and no
-    state, ``StreamClosedError`` where the stream was moved, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what
-    storage and store raise; what was agreed on by then stays.
+    What must stay for a person to look at is a finding. Raises as ``StreamContext.load_open``,
+    ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise; what was agreed on by then
+    stays.
     """
     loaded = context.load_open()
     if loaded is None:

@@ -122,12 +122,9 @@ class Expired:
 
 
 def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expired:
-    """Expire the messages of a stream up to ``cut``, or with ``dry_run`` say what that would take.
-
-    Raises ``SettingError`` for an offset beyond the stream's end, ``LostStateError`` where there are data files and no
-    state, ``StreamClosedError`` where the stream is on its way to another manifest store, ``TooManyConflictsError``,
-    ``UnknownOutcomeError``, and what storage and store raise.
-    """
+    """Expire the messages of a stream up to ``cut``, or with ``dry_run`` say what that would take. Raises
+    ``SettingError`` for an offset beyond the stream's end, as ``StreamContext.load_open``, ``TooManyConflictsError``,
+    ``UnknownOutcomeError``, and what storage and store raise."""
     for _ in range(_ATTEMPTS):
         loaded = context.load_open()
         if loaded is None:

@@ -160,10 +160,9 @@ def vacuum_stream(
     wait for a collector then; the others are joined by a later run. The total of ``progress`` is the stored bytes to
     join.
 
-    A file that is not what the manifest says is a finding, and the group of files that it is in stays as it is. Raises
-    ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
-    another manifest store, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise; what
-    was committed by then stays.
+    A file that is not what the manifest says is a finding, and its group of files stays as it is. Raises as
+    ``StreamContext.load_open``, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise;
+    what was committed by then stays.
     """
     loaded = context.load_open()
     if loaded is None:
