@@ -111,8 +111,7 @@ class StateReader:
         )
 
     def look_anew(self) -> Manifest:
-        """As ``look``, whatever a HEAD says. A ``gc`` that deletes files may have trimmed the log that tells of it, and
-        then the next transaction is not there."""
+        """As ``look``, whatever a HEAD says: a ``gc`` that deletes files may have trimmed the log that tells of it."""
         self._state = None
         return self.look()
 

@@ -62,8 +62,7 @@ class SingerlakeDataSource(DataSource):
         return "singerlake"
 
     def schema(self) -> StructType:
-        """The columns of the versions selected; pins what will be read. Raises ``NotALakeError``, ``UnknownNameError``
-        and whatever reading the manifest raises."""
+        """The columns of the versions selected; pins what will be read. Raises as ``open_stream`` and ``wanted_of``."""
         from singerlake.arrow.plan.snapshot import declared, projected, selected
         from singerlake.format.state.files.totals import totals_of
         from singerlake.spark.spark_types import to_spark

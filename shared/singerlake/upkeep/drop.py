@@ -309,8 +309,7 @@ def _run(context: StreamContext) -> Run:
 
 
 def _committed(context: StreamContext, base: Loaded, after: Manifest) -> Loaded | None:
-    """The state that the drop made; None where a writer came first. Unlike a file, a whole new state must never be
-    committed to another state than it was made from."""
+    """The state that the drop made; None where a writer came first: a whole state is committed to its base alone."""
     store, clock = context.store, context.clock
     transaction = Transaction(id=context.ids(), at=timestamp(clock.now()), change=Rebase(manifest=after))
     with context.alone("singerlake drop", store):

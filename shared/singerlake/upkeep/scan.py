@@ -177,8 +177,7 @@ class Lines:
 
 
 def schema_in(line: bytes) -> tuple[str, StreamSchema] | None:
-    """The stream and the content of a SCHEMA message in UTF-8; None where it is none. The same objects for the same
-    line: all files of a version begin alike."""
+    """The stream and content of a SCHEMA message in UTF-8, if it is one; for the same line, the same objects."""
     return (_kept if len(line) <= _KEPT_BYTES else _kept.__wrapped__)(line)
 
 

@@ -1,5 +1,4 @@
-"""``validate_records``: a look at each record with a JSON Schema validator: each draft, numbers with all their digits,
-patterns of ECMA-262. It changes nothing."""
+"""``validate_records``: records and JSON Schema, each draft, numbers with all digits, patterns of ECMA-262."""
 
 from __future__ import annotations
 

@@ -361,8 +361,7 @@ def decimals(texts: pa.Array, arrow: pa.Decimal128Type) -> pa.Array:
 
 @lru_cache(maxsize=64)
 def _plain(whole: int) -> str:
-    """What Arrow reads right where ``whole`` digits may stand before the point: those and the ones after it are no more
-    than it holds, and so are those that it adds."""
+    """What Arrow reads right with ``whole`` digits before the point: no more than it holds, with those it adds."""
     return rf"^[+-]?0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{_DIGITS - whole}}})?$"
 
 

@@ -162,8 +162,7 @@ def find_traces(
 
 
 def look_at_unfinished(storage: Storage, prefix: str, ready: Ready) -> Iterator[tuple[str, FoundMessages]]:
-    """The data files below ``prefix`` that are not whole, by name, where what there is of one holds a message that
-    is meant. Raises what storage raises."""
+    """Data files below ``prefix`` that are not whole, by name, with a message that is meant. Raises as storage."""
     finder = FindMessages(ready)
     for name, opened in storage.unfinished(prefix):
         with opened as stored:

@@ -24,8 +24,7 @@ _LONGEST = 64
 
 @dataclass
 class BatchNames:
-    """Keys of one run's files in ``storage``, each a new one; ``run`` is the run's id. Of a stream's name they keep
-    what every storage, shell and URL takes as it is."""
+    """Keys of one run's files in ``storage``, each a new one, of what every storage, shell and URL takes as it is."""
 
     storage: Storage
     prefix: str

@@ -171,8 +171,7 @@ def _only_in(gone: Sequence[DataFile], rest: Iterable[DataFile]) -> list[Attache
 
 
 def _done(plan: Expired, before: Manifest, after: Manifest, prefix: str) -> Expired:
-    """What expired of ``before``, by the state ``after`` it: a vacuum may have joined files meanwhile, so that less
-    expired than was planned, and in other files."""
+    """What expired of ``before``, by the state ``after`` it: a vacuum may have joined files meanwhile."""
     if after.lineage != before.lineage:
         return plan
     done = plan_expiry(before, after.floor, plan.undated, prefix, after)

@@ -1,5 +1,4 @@
-"""Reading all data files of one stream for what they say of themselves. A journal keeps what was read so far: a line
-for each sound file, and one for each schema."""
+"""Reading all data files of one stream for what they say of themselves. A journal keeps that, and each schema."""
 
 from __future__ import annotations
 
@@ -125,8 +124,7 @@ def survey(
 
 @dataclass(frozen=True, slots=True)
 class SurveyTask:
-    """The task of a survey: an object where the data files of ``stream`` lie, below ``prefix``, and what it says, or
-    why it cannot be a file of the stream."""
+    """The task of a survey: what an object below ``prefix`` says, or why it cannot be a file of ``stream``."""
 
     stream: str
     prefix: str

@@ -119,8 +119,7 @@ def alike(heads: Iterable[FileHead]) -> Iterator[tuple[FileHead, ...]]:
 def join(
     heads: Sequence[FileHead], *, id: str, lineage: str, stream: str, now: datetime, lake_id: str | None = None
 ) -> JoinedFile:
-    """How to join neighbouring files of one version and one SCHEMA message. ``now`` is for the name alone, where the
-    files have no times that can be read."""
+    """How to join neighbours of one version and SCHEMA message. ``now`` is for the name, where files have no times."""
     files = [head.file for head in heads]
     sources = tuple(source for head in heads for source in head.sources)
     begin = files[0].offset
