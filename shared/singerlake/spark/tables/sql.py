@@ -19,19 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.schema.columns import (
-    Array,
-    Boolean,
-    Column,
-    Date,
-    Decimal,
-    Double,
-    Field,
-    Integer,
-    Struct,
-    Text,
-    Timestamp,
-)
+from singerlake.arrow.schema import columns as types
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.spark.spark_types import arrow_schema, to_spark
@@ -137,7 +125,7 @@ class SparkQuery:
     url: str
     settings: StorageSettings | None
     frame: DataFrame
-    columns: Struct
+    columns: types.Struct
     row_by_row: str | None
 
     def write(self, task: RowsTask) -> list[Any]:
@@ -250,7 +238,7 @@ def _rows(
 _INSTEAD = {"binary": "base64({})", "map": "to_json({})", "variant": "to_json({})"}
 
 
-def table_columns(schema: spark.StructType) -> Struct:
+def table_columns(schema: spark.StructType) -> types.Struct:
     """The columns of a table with the rows of a DataFrame. Raises ``SettingError`` where it has none, and for a type
     that tables do not have, with what to write instead."""
     if not schema.fields:
@@ -258,35 +246,37 @@ def table_columns(schema: spark.StructType) -> Struct:
     return _struct(schema, "")
 
 
-def _struct(schema: spark.StructType, path: str) -> Struct:
+def _struct(schema: spark.StructType, path: str) -> types.Struct:
     if path and len({field.name.lower() for field in schema.fields}) < len(schema.fields):
         raise SettingError(f"column {path!r} has two fields of one name", hint="name its fields otherwise")
-    fields = (Field(each.name, _column(each.dataType, f"{path}.{each.name}" if path else each.name)) for each in schema)
-    return Struct(tuple(fields))
+    fields = (
+        types.Field(each.name, _column(each.dataType, f"{path}.{each.name}" if path else each.name)) for each in schema
+    )
+    return types.Struct(tuple(fields))
 
 
-def _column(given: spark.DataType, path: str) -> Column:
+def _column(given: spark.DataType, path: str) -> types.Column:
     from pyspark.sql import types as spark
 
     if isinstance(given, spark.StructType):
         return _struct(given, path)
     if isinstance(given, spark.ArrayType):
-        return Array(_column(given.elementType, path))
+        return types.Array(_column(given.elementType, path))
     if isinstance(given, spark.DecimalType):
-        return Decimal(given.precision, given.scale, number=True, text=True)
+        return types.Decimal(given.precision, given.scale, number=True, text=True)
     if isinstance(given, spark.StringType | spark.CharType | spark.VarcharType):
-        return Text()
-    simple: dict[type, Column] = {
-        spark.BooleanType: Boolean(),
-        spark.ByteType: Integer(),
-        spark.ShortType: Integer(),
-        spark.IntegerType: Integer(),
-        spark.LongType: Integer(),
-        spark.FloatType: Double(),
-        spark.DoubleType: Double(),
-        spark.DateType: Date(),
-        spark.TimestampType: Timestamp(),
-        spark.TimestampNTZType: Timestamp(zoned=False),
+        return types.Text()
+    simple: dict[type, types.Column] = {
+        spark.BooleanType: types.Boolean(),
+        spark.ByteType: types.Integer(),
+        spark.ShortType: types.Integer(),
+        spark.IntegerType: types.Integer(),
+        spark.LongType: types.Integer(),
+        spark.FloatType: types.Double(),
+        spark.DoubleType: types.Double(),
+        spark.DateType: types.Date(),
+        spark.TimestampType: types.Timestamp(),
+        spark.TimestampNTZType: types.Timestamp(zoned=False),
     }
     found = simple.get(type(given))
     if found is None:
