@@ -156,10 +156,6 @@ class _Collection:
     _found: set[tuple[Kind, str]] = field(default_factory=set)
 
     @property
-    def prefix(self) -> str:
-        return self.context.prefix
-
-    @property
     def without_versions(self) -> bool:
         return not self.loaded.manifest.versions
 
@@ -168,7 +164,7 @@ class _Collection:
             self._publish()
         # Asked after what is published was seen there, so that this says no later time than it was.
         self.now = storage_time(self.context.storage, ids=self.context.ids) if delete else self.context.clock.now()
-        entries = self.context.storage.list(self.prefix)
+        entries = self.context.storage.list(self.context.prefix)
         return make_plan(self.loaded.manifest, entries, now=self.now, grace=grace, only=only)
 
     def _publish(self) -> None:
@@ -197,7 +193,7 @@ class _Collection:
                 self._find("missing", path, "is attached but missing; no orphan is retired; restore it from a backup")
         if plan.newer:
             count = f"{len(plan.newer)} such files; " if len(plan.newer) > 1 else ""
-            path = plan.newer[0].key[len(self.prefix) :]
+            path = plan.newer[0].key[len(self.context.prefix) :]
             what = f"is not listed, and newer than every listed file: {count}no orphan is retired; {_RESTORED}"
             self._find("unlisted", path, f"{what}, otherwise wait for the next commit", problem=False)
         for gone in plan.stuck:
@@ -211,7 +207,7 @@ class _Collection:
             if why is None:
                 own.append(entry)
             else:
-                self._find("unlisted", entry.key[len(self.prefix) :], f"is left alone: {why}", problem=False)
+                self._find("unlisted", entry.key[len(self.context.prefix) :], f"is left alone: {why}", problem=False)
         return own
 
     def _foreign(self, entry: Entry) -> str | None:
@@ -235,7 +231,7 @@ class _Collection:
         return None if message.stream == self.context.stream else "it holds messages of another stream"
 
     def _find(self, kind: Kind, path: str, what: str, *, problem: bool = True) -> None:
-        key = self.prefix + path
+        key = self.context.prefix + path
         if (kind, key) not in self._found:
             self._found.add((kind, key))
             self.findings.append(Finding(kind, key, what, problem=problem))
@@ -323,7 +319,7 @@ class _Collection:
     def _sha256(self, file: DataFile) -> str | None:
         digest = hashlib.sha256()
         try:
-            with self.context.storage.open(self.prefix + file.path) as body:
+            with self.context.storage.open(self.context.prefix + file.path) as body:
                 while piece := body.read(_PIECE):
                     digest.update(piece)
                     self.progress.advance(len(piece))
@@ -332,7 +328,7 @@ class _Collection:
         return digest.hexdigest()
 
     def _path(self, entry: Entry) -> str:
-        return entry.key[len(self.prefix) :]
+        return entry.key[len(self.context.prefix) :]
 
     def _id(self, entry: Entry) -> str:
         id = id_in(self._path(entry))
