@@ -6,7 +6,7 @@ where a writer came first: a whole new state must never take the place of one th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import Clock, timestamp
 from singerlake.errors import (
     CommitRefusedError,
     CorruptObjectError,
@@ -282,12 +282,35 @@ def _planned(base: Loaded | None, birth: Manifest | None, surveyed: Survey, opti
 
 
 def _mended(context: StreamContext, plan: Repair, surveyed: Survey, lake_id: str | None) -> Survey:
-    """What was found, with the torn files of a plan written again."""
+    """What was found, and beside it the torn files of a plan as they are written again. One that cannot be written is a
+    finding. Raises what storage, ``local_folder`` and ``ScratchDatabase`` raise."""
     hashes = Hashes({version: held.schema for version, held in plan.after.schemas.items()})
-    write = WriteTornFiles(
-        context.storage, context.stream, context.prefix, hashes, lake_id, context.clock.now(), context.ids
-    )
-    return write(surveyed, plan.torn)
+    at = context.clock.now()
+    findings: list[Finding] = []
+    for torn in plan.torn:
+        outcome = _written_again(context, torn, hashes, lake_id, at)
+        if isinstance(outcome, Finding):
+            findings.append(outcome)
+        else:
+            surveyed.files.add(outcome)
+    return replace(surveyed, findings=(*surveyed.findings, *findings))
+
+
+def _written_again(
+    context: StreamContext, torn: TornFile, hashes: Hashes, lake_id: str | None, at: datetime
+) -> ScannedFile | Finding:
+    storage, stream, prefix = context.storage, context.stream, context.prefix
+    listed = listed_at(torn.file, torn.file.facts, hashes.of(torn.file.schema), 0)
+    # No state has this lineage: the file is listed nowhere yet, so it has no offset.
+    item = Rewrite(listed, context.ids(), context.ids(), lake_id)
+    outcome = RewriteFiles(_Numbers(torn.erased), prefix, stream, at, _WHO)(storage, item)
+    if isinstance(outcome, Finding):
+        return outcome
+    key = prefix + (outcome.file.path if outcome.file else listed.path)
+    for entry in storage.list(key):
+        if entry.key == key:
+            return SurveyTask(stream, prefix)(storage, entry)
+    raise StorageUnavailableError("a file that was just written is not listed", hint="run again", key=key)
 
 
 def _sized(context: StreamContext, progress: Progress) -> Iterator[Entry]:
@@ -374,47 +397,6 @@ def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, n
 
 
 _WHO = "singerlake rebuild"
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTornFiles:
-    """Writes files of ``stream``, below ``prefix``, again. ``hashes`` are the versions of the state that is to list
-    them, ``lake_id`` is the lake's."""
-
-    storage: Storage
-    stream: str
-    prefix: str
-    hashes: Hashes
-    lake_id: str | None
-    at: datetime
-    ids: IdSource
-
-    def __call__(self, surveyed: Survey, torn: Sequence[TornFile]) -> Survey:
-        """What was found, to which the new files come beside those that they were made of. One that cannot be written
-        is a finding. Raises what storage, ``local_folder`` and ``ScratchDatabase`` raise."""
-        findings: list[Finding] = []
-        for each in torn:
-            outcome = self._written(each)
-            if isinstance(outcome, Finding):
-                findings.append(outcome)
-            else:
-                surveyed.files.add(outcome)
-        return replace(surveyed, findings=(*surveyed.findings, *findings))
-
-    def _written(self, torn: TornFile) -> ScannedFile | Finding:
-        facts = torn.file.facts
-        listed = listed_at(torn.file, facts, self.hashes.of(torn.file.schema), 0)
-        # No state has this lineage: the file is listed nowhere yet, so it has no offset.
-        item = Rewrite(listed, self.ids(), self.ids(), self.lake_id)
-        task = RewriteFiles(_Numbers(torn.erased), self.prefix, self.stream, self.at, _WHO)
-        outcome = task(self.storage, item)
-        if isinstance(outcome, Finding):
-            return outcome
-        key = self.prefix + (outcome.file.path if outcome.file else listed.path)
-        for entry in self.storage.list(key):
-            if entry.key == key:
-                return SurveyTask(self.stream, self.prefix)(self.storage, entry)
-        raise StorageUnavailableError("a file that was just written is not listed", hint="run again", key=key)
 
 
 @dataclass(frozen=True, slots=True)
