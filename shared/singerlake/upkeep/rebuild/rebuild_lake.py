@@ -399,20 +399,15 @@ def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, n
 _WHO = "singerlake rebuild"
 
 
-@dataclass(frozen=True, slots=True)
 class _Numbers:
-    """What finds messages by their number in the file, as bits."""
+    """Finds messages of one file by their number in it, as bits."""
 
-    bits: int
-
-    def matcher(self) -> _NumberMatcher:
-        return _NumberMatcher(self.bits)
-
-
-class _NumberMatcher:
     def __init__(self, bits: int) -> None:
         self._bits = bits
         self._seen = 0
+
+    def matcher(self) -> _Numbers:
+        return self
 
     def begin(self, extra: bytes | None) -> None:
         """Nothing depends on it."""
