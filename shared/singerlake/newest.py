@@ -44,8 +44,7 @@ _SMALL = 1 << 18
 _MOVES = 5
 """How often a stream may move to another store while one look at it is taken."""
 _LOOK = 60.0
-"""Seconds after which a log is read all the same. It may have been trimmed beyond what was read, and then its next
-transaction is never there."""
+"""Seconds after which a log is read all the same: it may have been trimmed beyond what was read."""
 
 
 @dataclass(eq=False)

@@ -40,8 +40,7 @@ _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 """Bytes as they are, on Windows too, and in no process that is started meanwhile."""
 _FASTEST_ZLIB_LEVEL = 4
 HELD_BYTES = 64 << 20
-"""Most bytes of text held back until the checksum behind them is seen; only files of foreign make have members so
-large."""
+"""Most bytes of text held back until their checksum is seen; only files of foreign make have larger members."""
 
 
 class Readable(Protocol):

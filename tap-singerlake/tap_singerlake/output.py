@@ -30,8 +30,7 @@ _PIPE = 1 << 17
 """Bytes that a pipe is made to hold, where the system allows that: with its usual 64 KiB tap and target wait for one
 another more often, with more than this the text leaves the processor's cache meanwhile."""
 _PIECE = 1 << 16
-"""Bytes written at once to what may not take them: a larger piece would only block inside the kernel, where a signal
-cannot stop it."""
+"""Bytes written at once to what may not take them: more blocks in the kernel, where no signal stops it."""
 
 
 class LineWriter(GenericSingerWriter[bytes, Message]):

@@ -27,8 +27,7 @@ from target_singerlake.input.messages import Block, EarlyActivations, Kind, Mess
 BLOCK_BYTES = 2 << 20
 """Bytes of a block: what a processor's cache holds."""
 _TURNS_BYTES = 8 << 20
-"""The same where many streams take turns: each then has so much of a block that handling the piece costs little beside
-scanning it."""
+"""The same where many streams take turns: of each a block then has enough to make handling it cheap."""
 _MANY_PIECES = 64
 _KINDS = ("RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH")
 _SHORT_RUN = 8

@@ -22,11 +22,9 @@ MOST_BYTES = 128 << 20
 """Raw bytes of a partition where there is much to read: seconds of work for a task, against which starting one counts
 little. Spark's own file readers have the same size (``spark.sql.files.maxPartitionBytes``)."""
 FEWER_BYTES = 64 << 20
-"""Raw bytes of a partition where there is little: about half a second of work for a task, against a tenth that starting
-one takes."""
+"""Raw bytes of a partition where there is little: about half a second of work; starting one takes a tenth."""
 LEAST_BYTES = 16 << 20
-"""Raw bytes of a partition where cores would have nothing to do otherwise: below it, starting a task takes about as
-long as its work."""
+"""Raw bytes of a partition where cores would be idle: below it, starting a task takes as long as its work."""
 WANTED = 8
 """Partitions that a read is cut into before they get larger than ``FEWER_BYTES``."""
 _DIGEST = 32

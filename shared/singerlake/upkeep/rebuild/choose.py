@@ -235,8 +235,7 @@ Candidate = Mapping[str, int]
 """What one file holds: source -> messages of it."""
 
 _STEPS = 100_000
-"""Tries before the exact cover of one knot is given up. Real knots are runs of neighbouring files, which need one
-try per source."""
+"""Tries before the exact cover of a knot is given up. Real ones are of neighbours, with one try per source."""
 
 
 def exact_cover(candidates: Sequence[Candidate], done: frozenset[str] = frozenset()) -> tuple[list[int], list[int]]:
