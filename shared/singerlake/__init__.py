@@ -17,6 +17,8 @@ A lake holds taps, a tap holds streams, and a stream is an ordered log of messag
 What goes wrong is a ``SingerlakeError``. Its subclasses are grouped by what the caller does next (``errors.py``).
 """
 
+# ruff: noqa: F403, F405  (each error is named once, in __all__)
+
 from __future__ import annotations
 
 from importlib import import_module
@@ -27,45 +29,7 @@ if TYPE_CHECKING:
 
     from singerlake.adapters import CreatedStore, create_store
     from singerlake.aws.settings import S3Settings
-    from singerlake.errors import (
-        AccessDeniedError,
-        BrokenFileError,
-        ChangedFileError,
-        CheckFailedError,
-        CommitRefusedError,
-        ConditionNotSupportedError,
-        ConditionsUnprovenError,
-        ConfigurationError,
-        CorruptObjectError,
-        ExpiredMessagesError,
-        ForeignManifestError,
-        InputError,
-        InvalidMessageError,
-        InvalidSchemaError,
-        LakeError,
-        LineageChangedError,
-        LockTimeoutError,
-        LostBookmarkError,
-        LostStateError,
-        MissingFileError,
-        NameTooLongError,
-        NoSuchBucketError,
-        NotALakeError,
-        RetryableError,
-        SettingError,
-        SingerlakeError,
-        StorageFullError,
-        StorageUnavailableError,
-        StreamClosedError,
-        TooManyConflictsError,
-        TruncatedInputError,
-        UnexpectedError,
-        UnknownNameError,
-        UnknownOutcomeError,
-        UnreadableSourceError,
-        UnsupportedFormatError,
-        ValueDoesNotFitError,
-    )
+    from singerlake.errors import *
     from singerlake.format.decision import Brought
     from singerlake.format.state.attached import Attached
     from singerlake.lake import Lake

@@ -155,12 +155,7 @@ def open_store(
 
     table = _table(settings.dynamodb_table, s3, settings.dynamodb_endpoint_url, place.clock)
     return DynamoStore(
-        place,
-        table,
-        tap_id=tap_id,
-        lake_id=own_id,
-        snapshots=snapshots,
-        query_items=settings.dynamodb_query_items,
+        place, table, tap_id=tap_id, lake_id=own_id, snapshots=snapshots, query_items=settings.dynamodb_query_items
     )
 
 

@@ -23,19 +23,15 @@ class Clock(Hashable, Protocol):
 
     def now(self) -> datetime:
         """The wall clock, aware, UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds on a clock that never steps; only differences mean anything."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Wait that many seconds."""
-        ...
 
     def jitter(self) -> float:
         """A random number in [0, 1), to spread retries."""
-        ...
 
 
 class SystemClock:
@@ -80,8 +76,7 @@ class Backoff:
 
 
 def attended(work: Callable[[], Answer]) -> tuple[Answer, float]:
-    """What ``work`` gives, and for which share of its time this process ran, in any thread: the rest it waited, for a
-    disk or a network."""
+    """What ``work`` gives, and for which share of its time this process ran: the rest it waited for disk or network."""
     began, ran = time.perf_counter(), time.process_time()
     answer = work()
     ran, took = time.process_time() - ran, time.perf_counter() - began
@@ -108,11 +103,9 @@ _TIMESTAMP = re.compile(
 
 
 def parse_timestamp(text: str) -> datetime | None:
-    """The moment an RFC 3339 / ISO 8601 date-time names, in UTC, cut to microseconds; None where it names none.
-
-    A text without offset counts as UTC, as Singer taps mean it. Read here, since ``datetime.fromisoformat`` takes only
-    some numbers of digits before Python 3.11.
-    """
+    """The moment an RFC 3339 / ISO 8601 date-time names, in UTC, cut to microseconds; None where it names none. A text
+    without offset counts as UTC, as Singer taps mean it. Read here, since ``datetime.fromisoformat`` takes only some
+    numbers of digits before Python 3.11."""
     # What ``timestamp`` writes, which is most of what is asked for, is read in a tenth of the time.
     if len(text) == 27 and text[4] + text[7] + text[10] + text[19] + text[26] == "--T.Z" and text.isascii():
         try:

@@ -141,9 +141,8 @@ def content_of(name: str, folder: FilePath = FilePath(), where: str = "") -> str
 
 
 def values_in(text: str, name: str) -> tuple[tuple[Value, ...], ...]:
-    """The values of a file, one a line; empty lines are none. A line in double quotes is a JSON text. Any other is
-    taken as it stands, without the white space around it: it means that text, and where it is a number, that number,
-    too. Raises ``SettingError``."""
+    """The values of a file, one a line; empty lines are none. A line in double quotes is a JSON text. Any other means
+    the text as it stands, without white space around it, and the number that it is. Raises ``SettingError``."""
     values: list[tuple[Value, ...]] = []
     for place, line in enumerate(map(str.strip, text.removeprefix("\ufeff").split("\n")), 1):
         if line.startswith('"'):

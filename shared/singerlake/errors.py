@@ -1,44 +1,7 @@
 """Every error this package raises, grouped by what the reader of it does next.
 
-    SingerlakeError
-    ├── ConfigurationError  change a setting, a permission or a name, then run again
-    │   ├── SettingError
-    │   │   └── ConditionNotSupportedError
-    │   ├── ValueDoesNotFitError
-    │   ├── UnreadableSourceError
-    │   ├── AccessDeniedError
-    │   ├── NoSuchBucketError
-    │   ├── NotALakeError
-    │   ├── UnknownNameError
-    │   └── NameTooLongError
-    ├── InputError          the tap sent what no Singer reader can accept
-    │   ├── InvalidMessageError
-    │   ├── InvalidSchemaError
-    │   └── TruncatedInputError
-    ├── LakeError           a person has to look at what is on storage before work continues
-    │   ├── CorruptObjectError
-    │   ├── UnsupportedFormatError
-    │   ├── ForeignManifestError
-    │   ├── MissingFileError
-    │   ├── BrokenFileError
-    │   ├── LostBookmarkError
-    │   ├── ExpiredMessagesError
-    │   ├── LineageChangedError
-    │   ├── LostStateError
-    │   ├── CheckFailedError
-    │   └── StreamClosedError
-    ├── RetryableError      the same call may succeed as it stands
-    │   ├── LockTimeoutError
-    │   ├── TooManyConflictsError
-    │   ├── CommitRefusedError
-    │   ├── StorageUnavailableError
-    │   ├── ConditionsUnprovenError
-    │   ├── StorageFullError
-    │   └── ChangedFileError
-    ├── UnknownOutcomeError nothing may be deleted before the outcome is known
-    └── UnexpectedError     report it: a library failed in a way that this package does not know
-
-Every class has a ``kind``, a word that stays as it is when messages change: programs look at that one.
+Every class here has a ``kind``, its name in lower case without ``Error``, as ``not_a_lake``: programs look at that one,
+for it stays as it is when messages change. A class of another module is of the kind of its base.
 Messages are lower case, end with the next step, and carry their variables last as ``key=value``.
 """
 
@@ -56,13 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 class SingerlakeError(Exception):
-    """Base of all errors of this package.
-
-    ``message`` says what is wrong, ``hint`` the next step; ``context`` is appended as ``key='value'``
-    and must never hold a secret or a record.
-    """
+    """Base of all errors of this package. ``message`` says what is wrong, ``hint`` the next step; ``context`` is
+    appended as ``key='value'`` and must never hold a secret or a record."""
 
     kind: ClassVar[str] = "singerlake"
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ == __name__:
+            cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__.removesuffix("Error")).lower()
 
     def __init__(self, message: str, *, hint: str = "", **context: object) -> None:
         self.message = message
@@ -91,32 +55,22 @@ class SingerlakeError(Exception):
 class ConfigurationError(SingerlakeError):
     """Change a setting, a permission or a name, then run again."""
 
-    kind: ClassVar[str] = "configuration"
-
 
 class SettingError(ConfigurationError):
     """A setting is missing, malformed or excludes another."""
-
-    kind: ClassVar[str] = "setting"
 
 
 class ConditionNotSupportedError(SettingError):
     """Storage says, rather than pretends, that it does not know a conditional request."""
 
-    kind: ClassVar[str] = "condition_not_supported"
-
 
 class ValueDoesNotFitError(ConfigurationError):
     """A record holds a value that its column's type cannot take as it is; the message never holds the value."""
-
-    kind: ClassVar[str] = "value_does_not_fit"
 
 
 class UnreadableSourceError(ConfigurationError):
     """A file that a record names cannot be read, or is not allowed to be. ``passing``: the same read may succeed in a
     moment. The message is one of few, since its variables are in the context."""
-
-    kind: ClassVar[str] = "unreadable_source"
 
     def __init__(self, message: str, *, hint: str = "", passing: bool = False, **context: object) -> None:
         super().__init__(message, hint=hint, **context)
@@ -126,189 +80,126 @@ class UnreadableSourceError(ConfigurationError):
 class AccessDeniedError(ConfigurationError):
     """Storage refused the credentials, or a folder cannot be read or written."""
 
-    kind: ClassVar[str] = "access_denied"
-
 
 class NoSuchBucketError(ConfigurationError):
     """The bucket of an ``s3://`` lake root does not exist."""
-
-    kind: ClassVar[str] = "no_such_bucket"
 
 
 class NotALakeError(ConfigurationError):
     """Nothing at the lake root looks like a Singerlake."""
 
-    kind: ClassVar[str] = "not_a_lake"
-
 
 class UnknownNameError(ConfigurationError):
     """No tap, stream, version or property of that name; the message lists the known ones."""
-
-    kind: ClassVar[str] = "unknown_name"
 
 
 class NameTooLongError(ConfigurationError):
     """A tap id or stream name does not fit into one path segment of the storage."""
 
-    kind: ClassVar[str] = "name_too_long"
-
 
 class InputError(SingerlakeError):
     """The tap sent what no Singer reader can accept."""
-
-    kind: ClassVar[str] = "input"
 
 
 class InvalidMessageError(InputError):
     """A line is not a Singer message; carries line number, length and first bytes, never the record."""
 
-    kind: ClassVar[str] = "invalid_message"
-
 
 class InvalidSchemaError(InputError):
     """A SCHEMA message without what the Singer specification requires of it."""
-
-    kind: ClassVar[str] = "invalid_schema"
 
 
 class TruncatedInputError(InputError):
     """The input stopped in the middle of a line; whole lines before it are committed."""
 
-    kind: ClassVar[str] = "truncated_input"
-
 
 class LakeError(SingerlakeError):
     """A person has to look at what is on storage before work continues."""
-
-    kind: ClassVar[str] = "lake"
 
 
 class CorruptObjectError(LakeError):
     """A metadata object is not the JSON that its key promises; it is left as it is."""
 
-    kind: ClassVar[str] = "corrupt_object"
-
 
 class UnsupportedFormatError(LakeError):
     """The lake was written by a newer version of this package; upgrade to read or write it."""
-
-    kind: ClassVar[str] = "unsupported_format"
 
 
 class ForeignManifestError(LakeError):
     """A manifest names another tap, stream or store than its place on storage says."""
 
-    kind: ClassVar[str] = "foreign_manifest"
-
 
 class MissingFileError(LakeError):
     """A file the manifest lists is not on storage."""
-
-    kind: ClassVar[str] = "missing_file"
 
 
 class BrokenFileError(LakeError):
     """A data file's bytes, checksum or message count are not what the manifest says."""
 
-    kind: ClassVar[str] = "broken_file"
-
 
 class LostBookmarkError(LakeError):
     """A bookmark points at a file that neither the manifest nor any file's provenance knows."""
-
-    kind: ClassVar[str] = "lost_bookmark"
 
 
 class ExpiredMessagesError(LakeError):
     """Messages that a reader wants next have expired: the stream begins behind them."""
 
-    kind: ClassVar[str] = "expired_messages"
-
 
 class LineageChangedError(LakeError):
     """The stream was rebuilt or dropped after a snapshot of it was taken: its offsets mean other records now."""
-
-    kind: ClassVar[str] = "lineage_changed"
 
 
 class LostStateError(LakeError):
     """What keeps a stream's state, a database or ``manifest.json``, has none, though the lake has data of it."""
 
-    kind: ClassVar[str] = "lost_state"
-
 
 class CheckFailedError(LakeError):
     """Rows of a table do not hold what its declaration checks; the table is as it was. Names checks and offsets."""
-
-    kind: ClassVar[str] = "check_failed"
 
 
 class StreamClosedError(LakeError):
     """The stream's manifest store was closed by a migration; the message names its successor."""
 
-    kind: ClassVar[str] = "stream_closed"
-
 
 class RetryableError(SingerlakeError):
     """The same call may succeed as it stands."""
-
-    kind: ClassVar[str] = "retryable"
 
 
 class LockTimeoutError(RetryableError):
     """Another writer held the lock longer than the configured wait; the message names it."""
 
-    kind: ClassVar[str] = "lock_timeout"
-
 
 class TooManyConflictsError(RetryableError):
     """Other writers kept winning until the commit loop's attempts ran out; nothing was committed."""
-
-    kind: ClassVar[str] = "too_many_conflicts"
 
 
 class CommitRefusedError(RetryableError):
     """The stream changed so that a finished file no longer fits; its STATE was held back, so a rerun sends it again."""
 
-    kind: ClassVar[str] = "commit_refused"
-
 
 class StorageUnavailableError(RetryableError):
     """Storage did not answer or asked to slow down, and retries ran out; nothing was changed."""
-
-    kind: ClassVar[str] = "storage_unavailable"
 
 
 class ConditionsUnprovenError(RetryableError):
     """Storage did not show whether it honours conditional writes, so a writer does not begin; nothing was changed."""
 
-    kind: ClassVar[str] = "conditions_unproven"
-
 
 class StorageFullError(RetryableError):
     """No space is left where the lake or the spool is kept."""
-
-    kind: ClassVar[str] = "storage_full"
 
 
 class ChangedFileError(RetryableError):
     """A file that was to be attached to a record changed while it was read; its record was not kept."""
 
-    kind: ClassVar[str] = "changed_file"
-
 
 class UnknownOutcomeError(SingerlakeError):
-    """A write may or may not have taken effect: reading it back did not show which. Nothing may be deleted before the
-    outcome is known."""
-
-    kind: ClassVar[str] = "unknown_outcome"
+    """Reading back did not show whether a write took effect. Nothing may be deleted before that is known."""
 
 
 class UnexpectedError(SingerlakeError):
     """A library failed in a way that this package does not know. The exception is the cause; what it says may hold a
     record, so the message names its class alone."""
-
-    kind: ClassVar[str] = "unexpected"
 
 
 @contextmanager

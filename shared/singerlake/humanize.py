@@ -8,8 +8,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def shown(text: str) -> str:
-    """``text`` with everything that is not printable, and so could move the cursor, colour or reorder the line,
-    as a Python escape."""
+    """``text`` with what is not printable, which could move the cursor or reorder the line, as a Python escape."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from singerlake.adapters import DEFAULT_STORE, IN_A_DATABASE, open_marks, open_storage
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
-from singerlake.errors import (
-    LakeError,
-    NotALakeError,
-    SettingError,
-    UnknownNameError,
-)
+from singerlake.errors import LakeError, NotALakeError, SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest
@@ -37,7 +32,7 @@ from singerlake.tables.state.commit import tables_from
 from singerlake.upkeep.caches import CatalogueFile
 from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
 from singerlake.upkeep.result import check_least, check_now
-from singerlake.upkeep.root_file import RootFile
+from singerlake.upkeep.root_file import RootFile, copied_root
 from singerlake.work.engine import Engine, Threads
 from singerlake.work.machine import processors
 from singerlake.work.parallel import THREADS
@@ -98,10 +93,7 @@ class Lake:
 
     @classmethod
     def open(
-        cls,
-        lake_root: str,
-        settings: StorageSettings | AnySettings | None = None,
-        stores: StoreSettings | None = None,
+        cls, lake_root: str, settings: StorageSettings | AnySettings | None = None, stores: StoreSettings | None = None
     ) -> Lake:
         """The lake at a path, or at a ``file://``, ``s3://``, ``gs://``, ``az://`` or ``abfss://`` root. ``settings``
         are those of its storage, or of several. ``stores`` is for writers, and for readers of databases; what is on the
@@ -124,7 +116,7 @@ class Lake:
     def root_metadata(self) -> root.RootMetadata | None:
         """What ``singerlake.json`` says, or, where it is missing, its copy; None where there is neither. Raises
         ``CorruptObjectError``, ``UnsupportedFormatError``."""
-        return self._root.read_or_copy()
+        return self._root.read() or copied_root(self.storage)
 
     def lake_id(self, manifest_store: str | None = None) -> str:
         """The lake's identity, by which databases know it. Where there is no root metadata it is written, with the id
@@ -443,8 +435,7 @@ class Lake:
         return [entry for name in names if (entry := entry_or_unknown(name)) is not None], None
 
     def catalogued(self, tap: str) -> frozenset[str]:
-        """Streams that the tap's catalogue knows and whose folder is there, for two requests however many there are:
-        each has a version."""
+        """Streams that the tap's catalogue knows and whose folder is there, in two requests: each has a version."""
         return frozenset(CatalogueFile(self.storage, tap).entries()).intersection(self.streams(tap))
 
     def announce(self, *manifests: Manifest) -> None:
@@ -577,22 +568,12 @@ class Lake:
             ...     print(one.stream, one.deleted.files, "deleted;", one.waiting.files, "wait until", one.until.date())
             users 0 deleted; 2 wait until 2026-01-08
         """
-        from singerlake.upkeep.gc.gc import collect_lake
+        from singerlake.upkeep.gc.gc import GcOptions, collect_lake
 
         check_least("grace time", grace)
         check_least("keep", keep)
         check_least("threads", threads, 1)
-        return collect_lake(
-            self,
-            tap,
-            stream,
-            grace=grace,
-            orphans=orphans,
-            keep=keep,
-            dry_run=dry_run,
-            threads=threads,
-            progress=progress,
-        )
+        return collect_lake(self, tap, stream, GcOptions(grace, orphans, keep, dry_run, threads), progress)
 
     def vacuum(
         self,
@@ -622,21 +603,13 @@ class Lake:
             ...     print(one.stream, one.joined.files, "files joined into", one.into.files)
             users 2 files joined into 1
         """
-        from singerlake.upkeep.vacuum.vacuum import vacuum_lake
+        from singerlake.upkeep.vacuum.vacuum import vacuum_lake, vacuum_stream
 
         check_least("target_bytes", target_bytes, 1)
         check_least("most_waiting", most_waiting)
         check_least("threads", threads, 1)
-        return vacuum_lake(
-            self,
-            tap,
-            stream,
-            target_bytes=target_bytes,
-            most_waiting=most_waiting,
-            dry_run=dry_run,
-            threads=threads,
-            progress=progress,
-        )
+        work = partial(vacuum_stream, target_bytes=target_bytes, most_waiting=most_waiting, threads=threads)
+        return vacuum_lake(self, tap, stream, work, dry_run=dry_run, progress=progress)
 
     def verify(
         self,
@@ -840,7 +813,6 @@ class Lake:
             now=now,
             dry_run=dry_run,
             undeclared=undeclared,
-            tables_from=self.tables_from,
             engine=engine,
             progress=progress,
             erased=erased,

@@ -35,9 +35,8 @@ _WAIT_HINT = "wait for it, raise lock_max_wait_seconds, or run 'singerlake lock 
 
 
 class LockBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"writer_id": "writer-id"}):
-    """What a lock file holds. ``nonce`` makes every body, and so every ETag, new; the Singerlake Spec does not have it,
-    so that a lock of another program may be without. ``released`` is set by a holder that gave the lock up where
-    storage cannot delete conditionally."""
+    """What a lock file holds. ``nonce`` makes every body, and so every ETag, new; the Singerlake Spec, and so another
+    program's lock, is without. ``released``: the holder gave it up where storage cannot delete conditionally."""
 
     writer_id: str
     acquired: str
@@ -196,8 +195,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Give the lock up, if it is still this writer's. Failures are logged: a lock that is not refreshed goes
-        stale."""
+        """Give the lock up, if it is still this writer's. Failures are logged: a lock without refreshes goes stale."""
         if self._mine is None:
             return
         (body, etag), self._mine = self._mine, None
@@ -211,9 +209,8 @@ class Lock:
             logger.warning("could not release the lock %s: %s", self._key, error)
 
     def _write(self, seen: Stored | None, nonces: set[str]) -> bool:
-        """Put a lock of one's own where ``seen`` was, and remember its nonce; whether storage says that it is there.
-        Only the next read tells whose lock is there: the reply to a write can be lost, and without conditions another
-        writer's may have come on top."""
+        """Put a lock of one's own where ``seen`` was; whether storage says that it is there. Only the next read tells
+        whose lock is there: a reply can be lost, and without conditions another writer's may have come on top."""
         now, nonce = timestamp(self._clock.now()), self._ids()
         body = LockBody(writer_id=self._writer_id, acquired=now, refreshed=now, nonce=nonce)
         encoded = msgspec.json.encode(body)

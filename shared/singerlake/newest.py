@@ -7,6 +7,7 @@ store, the log may be ahead of it. Where ``manifest.json`` is gone, the log besi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -43,10 +44,10 @@ _SMALL = 1 << 18
 _MOVES = 5
 """How often a stream may move to another store while one look at it is taken."""
 _LOOK = 60.0
-"""Seconds after which a log is read all the same. It may have been trimmed beyond what was read, and then its next
-transaction is never there."""
+"""Seconds after which a log is read all the same: it may have been trimmed beyond what was read."""
 
 
+@dataclass(eq=False)
 class StateReader:
     """Reads the newest state of one stream, and goes on from the state that it read last, through a migration to
     another manifest store too. Two threads must not use one object at once.
@@ -55,21 +56,15 @@ class StateReader:
     the data files alone. Every method raises what reading the state raises.
     """
 
-    def __init__(
-        self,
-        place: StreamPlace,
-        settings: StoreSettings,
-        open_store: Callable[[str], ManifestStore],
-        kind: Callable[[], str | None],
-        rebuilt: Callable[[], Manifest],
-    ) -> None:
-        self._place = place
-        self._storage = place.storage
-        self._settings = settings
-        self._open_store = open_store
-        self._kind = kind
-        self._rebuilt = rebuilt
-        self._key = layout.manifest_key(place.tap, place.stream)
+    place: StreamPlace
+    settings: StoreSettings
+    open_store: Callable[[str], ManifestStore]
+    kind: Callable[[], str | None]
+    rebuilt: Callable[[], Manifest]
+
+    def __post_init__(self) -> None:
+        self._storage = self.place.storage
+        self._key = layout.manifest_key(self.place.tap, self.place.stream)
         self._state: Loaded | None = None
         self._log: ManifestStore | None = None
         """The store whose log is followed; None where it is ``manifest.json`` that is."""
@@ -80,11 +75,11 @@ class StateReader:
         ``LakeStream.state``."""
         manifest = self._small()
         if manifest is None:
-            kind = self._kind()
+            kind = self.kind()
         elif self._has_log(manifest.store) and not self._is_all_of_log(manifest):
             kind = manifest.store
         else:
-            return check_own(manifest, tap=self._place.tap, stream=self._place.stream, store=None, key=self._key)
+            return check_own(manifest, tap=self.place.tap, stream=self.place.stream, store=None, key=self._key)
         loaded = self._opened(kind)
         return loaded.manifest.shown if loaded is not None else None
 
@@ -99,10 +94,10 @@ class StateReader:
         """
         for _ in range(_MOVES):
             state = self._after(self._state) if self._state is not None else None
-            self._state = state or self._opened(self._kind())
+            self._state = state or self._opened(self.kind())
             if self._state is not None:
                 return self._state.manifest.shown
-            empty = self._rebuilt()
+            empty = self.rebuilt()
             if not empty.files:
                 return empty
             if self._storage.head(self._key) is None:
@@ -110,19 +105,18 @@ class StateReader:
         raise LostStateError(
             "the stream has data files but no state, and files alone do not show what was read of it",
             hint="run 'singerlake rebuild', then start again; a query of Spark continues by file and line",
-            tap=self._place.tap,
-            stream=self._place.stream,
+            tap=self.place.tap,
+            stream=self.place.stream,
         )
 
     def look_anew(self) -> Manifest:
-        """As ``look``, whatever a HEAD says. A ``gc`` that deletes files may have trimmed the log that tells of it, and
-        then the next transaction is not there."""
+        """As ``look``, whatever a HEAD says: a ``gc`` that deletes files may have trimmed the log that tells of it."""
         self._state = None
         return self.look()
 
     def read(self) -> Manifest | None:
         """The state from wherever it is kept, to be gone on from; None where the lake holds none."""
-        self._state = self._opened(self._kind())
+        self._state = self._opened(self.kind())
         return self._state.manifest.shown if self._state is not None else None
 
     def gone_on(self) -> Manifest | None:
@@ -143,7 +137,7 @@ class StateReader:
         if self._log is None:
             return self._published(base)
         if base.manifest.closed is not None:
-            return None if self._kind() != self._log.kind else base
+            return None if self.kind() != self._log.kind else base
         return self._log.catch_up(base) if self._may_have_changed(self._log, base) else base
 
     def _may_have_changed(self, log: ManifestStore, base: Loaded) -> bool:
@@ -153,7 +147,7 @@ class StateReader:
             return log.changed()
         if not log.abilities.followable:
             return True
-        now = self._place.clock.monotonic()
+        now = self.place.clock.monotonic()
         if now - self._looked < _LOOK:
             return self._storage.head(self._next(base.manifest)) is not None
         self._looked = now
@@ -163,8 +157,8 @@ class StateReader:
         """The key of the object that comes first of all that change ``state``: nothing follows a run that is undecided
         before the decision about it."""
         if state.prepared is not msgspec.UNSET:
-            return layout.commit_key(self._place.tap, state.prepared.commit)
-        log = layout.log_prefix(self._place.tap, self._place.stream)
+            return layout.commit_key(self.place.tap, state.prepared.commit)
+        log = layout.log_prefix(self.place.tap, self.place.stream)
         return log + layout.log_name(state.transaction.number + 1)
 
     def _opened(self, kind: str | None) -> Loaded | None:
@@ -178,9 +172,9 @@ class StateReader:
             except ForeignManifestError:
                 # It may have moved to another store just now, or an older manifest.json was put back since it did.
                 tried.add(kind)
-                now = self._kind()
+                now = self.kind()
                 if now == kind:
-                    now = logged_kind(self._storage, self._place.tap, self._place.stream)
+                    now = logged_kind(self._storage, self.place.tap, self.place.stream)
                 if now is None or now in tried:
                     raise
             else:
@@ -193,7 +187,7 @@ class StateReader:
                         return loaded
                     tried.add(kind)
                 else:
-                    now = self._kind()
+                    now = self.kind()
             kind = now
         return self._published(None)
 
@@ -202,7 +196,7 @@ class StateReader:
         is older and ``floor.json`` is lost."""
         if state.closed is None or state.store not in _LOGS_ON_THE_LAKE:
             return None
-        now = logged_kind(self._storage, self._place.tap, self._place.stream)
+        now = logged_kind(self._storage, self.place.tap, self.place.stream)
         return now if now in _LOGS_ON_THE_LAKE and now != state.store else None
 
     def _by_log(self, kind: str | None) -> Loaded | None:
@@ -212,8 +206,8 @@ class StateReader:
         self._log = None
         if kind is None or not self._has_log(kind):
             return None
-        store = self._open_store(kind)
-        self._looked = self._place.clock.monotonic()
+        store = self.open_store(kind)
+        self._looked = self.place.clock.monotonic()
         try:
             loaded = store.load()
             if loaded is None:
@@ -241,7 +235,7 @@ class StateReader:
         if stored is None:
             return None
         manifest = read_manifest(stored.body, key=self._key, storage=self._storage)
-        check_own(manifest, tap=self._place.tap, stream=self._place.stream, store=None, key=self._key)
+        check_own(manifest, tap=self.place.tap, stream=self.place.stream, store=None, key=self._key)
         if base is not None and manifest.store != base.manifest.store:
             return None
         return Loaded(manifest, stored.etag)
@@ -258,12 +252,12 @@ class StateReader:
 
     def _has_log(self, kind: str) -> bool:
         """Whether readers follow the log of a manifest store of that kind past ``manifest.json``."""
-        return kind in _LOGS_ON_THE_LAKE or (kind == "dynamodb" and self._settings.dynamodb_query_items)
+        return kind in _LOGS_ON_THE_LAKE or (kind == "dynamodb" and self.settings.dynamodb_query_items)
 
     def _is_all_of_log(self, manifest: Manifest) -> bool:
         """Whether a listing says that a ``manifest.json`` is as new as its log. Near storage gives a load as fast, and
         lists a folder in no order."""
-        own = (manifest.tap, manifest.stream, manifest.store) == (self._place.tap, self._place.stream, "log")
+        own = (manifest.tap, manifest.stream, manifest.store) == (self.place.tap, self.place.stream, "log")
         return not self._storage.near and own and manifest.closed is None and is_newest(self._storage, manifest)
 
 

@@ -48,8 +48,7 @@ def read_slice_by_members(
     storage: Storage, prefix: str, part: Slice, stored: BinaryIO | None = None
 ) -> Iterator[Block]:
     """As ``read_slice``, each block only once its gzip members have ended well, and of a whole file the last one only
-    if it is the file that the manifest lists. ``stored`` gives the bytes of the slice, and is closed; None: they are
-    asked of storage."""
+    if it is the file that is listed. ``stored`` gives the bytes, and is closed; None: storage is asked for them."""
     with stored or _opened(storage, prefix, part) as stream:
         key = prefix + part.file.path
         yield from _within(part, read_members(stream, part.file, member=part.member, until=part.until, key=key))
@@ -113,9 +112,8 @@ def read_members(
 
 
 def _parts(file: DataFile, member: int, until: int | None) -> list[tuple[int, int]]:
-    """How the file lies from its ``member``-th tabled member on, to ``until`` or to its end: stored bytes and messages,
-    a tabled member each with what follows it. Before the first one stands what holds no messages: the SCHEMA message,
-    mostly."""
+    """How the file lies from its ``member``-th tabled member on, to ``until`` or its end: stored bytes and messages, a
+    tabled member each with what follows it. Before the first one stands what holds no messages."""
     members = file.members[member:until]
     ends = [start for start, _ in members]
     ends.append(file.bytes if until is None else file.members[until][0])
@@ -207,8 +205,7 @@ def _pieces(part: bytes, messages: int) -> deque[tuple[bytes, int]] | None:
 
 
 def verified(blocks: Iterable[Block], file: DataFile) -> Iterator[Block]:
-    """The same blocks, each held back until the gzip member it lies in has ended well, so that bytes of a damaged
-    member are never passed on."""
+    """The same blocks, each held back until its gzip member has ended well, so that damaged bytes are never given."""
     starts, offset = set(), file.offset
     for _, messages in file.members:
         starts.add(offset)
@@ -243,8 +240,7 @@ class Ranges:
 
 def spans(part: Slice) -> list[tuple[int, int]]:
     """The ranges to read for a slice, each ``(start, end)``. The first one has all that stands before the first tabled
-    member. The last one goes a byte beyond the file's end, to see whether there is more, or to where the slice ends
-    before that."""
+    member. The last one goes to where the slice ends, or a byte beyond the file's end, to see whether there is more."""
     member, end, lead = part.member, part.stored_end or part.file.bytes + 1, _lead(part)
     start = part.file.members[member][0] if member else max(lead, min(RANGE, end))
     return [(0, lead if member else start), *((at, min(at + RANGE, end)) for at in range(start, end, RANGE))]

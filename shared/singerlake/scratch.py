@@ -207,8 +207,7 @@ class ListedPaths:
         return max((int(listed) for (listed,) in found), default=None)
 
     def show(self, path: str, stamp: Callable[[bytes], bytes] | None = None) -> bool:
-        """A listing of storage shows a path; False where it is not listed. ``stamp`` is given what is said of its file,
-        and gives a stamp of both."""
+        """A listing shows a path; False where it is not listed. ``stamp`` makes a stamp of what is said of its file."""
         raw, made = to_raw(path), None
         if stamp is not None:
             said = self._rows.all(f"SELECT said {_WITH_PATH}", (raw,))

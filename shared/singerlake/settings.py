@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import SettingError
@@ -26,6 +27,8 @@ def setting(kind: str, title: str, description: str, *, secret: bool = False, **
     return described
 
 
+text_setting, number_setting, truth_setting = (partial(setting, kind) for kind in ("string", "integer", "boolean"))
+
 LAKE_ROOT: dict[str, Any] = {
     "type": "string",
     "minLength": 1,
@@ -39,31 +42,27 @@ TABLES_FILE = "projections.yml"
 """What declares the tables of a lake, and may name it."""
 
 S3_SETTINGS: dict[str, dict[str, Any]] = {
-    "aws_access_key_id": setting(
-        "string",
+    "aws_access_key_id": text_setting(
         "AWS access key id",
         "Leave the keys unset to use boto3's own chain: environment, profile, container or instance role.",
         secret=True,
     ),
-    "aws_secret_access_key": setting("string", "AWS secret access key", "The secret of the key id.", secret=True),
-    "aws_session_token": setting("string", "AWS session token", "Only for temporary credentials.", secret=True),
-    "aws_profile": setting("string", "AWS profile", "A profile of the AWS configuration files."),
-    "aws_region": setting("string", "AWS region", "The bucket's region; S3-compatible servers often take any."),
-    "aws_role_arn": setting("string", "AWS role ARN", "A role to assume with the credentials above."),
-    "aws_role_external_id": setting(
-        "string", "AWS role external id", "The external id that the role's trust policy asks for."
+    "aws_secret_access_key": text_setting("AWS secret access key", "The secret of the key id.", secret=True),
+    "aws_session_token": text_setting("AWS session token", "Only for temporary credentials.", secret=True),
+    "aws_profile": text_setting("AWS profile", "A profile of the AWS configuration files."),
+    "aws_region": text_setting("AWS region", "The bucket's region; S3-compatible servers often take any."),
+    "aws_role_arn": text_setting("AWS role ARN", "A role to assume with the credentials above."),
+    "aws_role_external_id": text_setting(
+        "AWS role external id", "The external id that the role's trust policy asks for."
     ),
-    "s3_endpoint_url": setting(
-        "string", "S3 endpoint URL", "For S3-compatible servers, for example `http://127.0.0.1:9000`."
+    "s3_endpoint_url": text_setting(
+        "S3 endpoint URL", "For S3-compatible servers, for example `http://127.0.0.1:9000`."
     ),
-    "s3_kms_key_id": setting(
-        "string", "KMS key id", "Encrypt every object with this KMS key; unset: as the bucket does by default."
+    "s3_kms_key_id": text_setting(
+        "KMS key id", "Encrypt every object with this KMS key; unset: as the bucket does by default."
     ),
-    "s3_path_style": setting(
-        "boolean", "Path-style addressing", "Put the bucket into the path instead of the host name."
-    ),
-    "s3_probe_max_wait_seconds": setting(
-        "integer",
+    "s3_path_style": truth_setting("Path-style addressing", "Put the bucket into the path instead of the host name."),
+    "s3_probe_max_wait_seconds": number_setting(
         "Probe wait",
         "How long a writer asks again if the answers of storage do not show whether it honours conditional writes. "
         "After that it stops before it writes; 0: at once.",
@@ -74,31 +73,26 @@ S3_SETTINGS: dict[str, dict[str, Any]] = {
 """The settings of S3, name -> JSON Schema."""
 
 AZURE_SETTINGS: dict[str, dict[str, Any]] = {
-    "azure_account_name": setting(
-        "string",
+    "azure_account_name": text_setting(
         "Azure storage account",
         "Not needed with a connection string, an endpoint URL, or an `abfss://` root, which name it.",
     ),
-    "azure_account_key": setting(
-        "string",
+    "azure_account_key": text_setting(
         "Azure account key",
         "Leave all credentials unset to use `AZURE_STORAGE_*` of the environment, or else azure-identity's own chain: "
         "environment, workload identity, managed identity, Azure CLI.",
         secret=True,
     ),
-    "azure_sas_token": setting("string", "Azure SAS token", "A shared access signature of the container.", secret=True),
-    "azure_connection_string": setting(
-        "string", "Azure connection string", "As the portal shows it under access keys.", secret=True
+    "azure_sas_token": text_setting("Azure SAS token", "A shared access signature of the container.", secret=True),
+    "azure_connection_string": text_setting(
+        "Azure connection string", "As the portal shows it under access keys.", secret=True
     ),
-    "azure_tenant_id": setting("string", "Azure tenant id", "The tenant of a service principal."),
-    "azure_client_id": setting(
-        "string", "Azure client id", "A service principal; without a secret, a user-assigned managed identity."
+    "azure_tenant_id": text_setting("Azure tenant id", "The tenant of a service principal."),
+    "azure_client_id": text_setting(
+        "Azure client id", "A service principal; without a secret, a user-assigned managed identity."
     ),
-    "azure_client_secret": setting(
-        "string", "Azure client secret", "The secret of the service principal.", secret=True
-    ),
-    "azure_endpoint_url": setting(
-        "string",
+    "azure_client_secret": text_setting("Azure client secret", "The secret of the service principal.", secret=True),
+    "azure_endpoint_url": text_setting(
         "Azure endpoint URL",
         "The account's Blob endpoint if it is not `https://ACCOUNT.blob.core.windows.net`, for example "
         "`http://127.0.0.1:10000/devstoreaccount1`.",
@@ -107,25 +101,22 @@ AZURE_SETTINGS: dict[str, dict[str, Any]] = {
 """The settings of Azure Blob Storage, name -> JSON Schema."""
 
 GCS_SETTINGS: dict[str, dict[str, Any]] = {
-    "gcs_service_account_file": setting(
-        "string",
+    "gcs_service_account_file": text_setting(
         "Google credentials file",
         "The path of a service account's key, or of a configuration of workload identity federation. Leave both unset "
         "to use Application Default Credentials: environment, gcloud, workload identity, the machine's account.",
     ),
-    "gcs_service_account_json": setting(
-        "string", "Google credentials", "The content of such a file instead of its path.", secret=True
+    "gcs_service_account_json": text_setting(
+        "Google credentials", "The content of such a file instead of its path.", secret=True
     ),
-    "gcs_user_project": setting(
-        "string", "Billed Google project", "The project that pays for requests to a bucket whose requester pays."
+    "gcs_user_project": text_setting(
+        "Billed Google project", "The project that pays for requests to a bucket whose requester pays."
     ),
-    "gcs_kms_key_name": setting(
-        "string",
+    "gcs_kms_key_name": text_setting(
         "Cloud KMS key",
         "Encrypt every object with this key, `projects/.../cryptoKeys/...`; unset: as the bucket does by default.",
     ),
-    "gcs_endpoint_url": setting(
-        "string",
+    "gcs_endpoint_url": text_setting(
         "Google endpoint URL",
         "For servers that speak the JSON API of Google Cloud Storage, for example `http://127.0.0.1:9000`.",
     ),
@@ -136,8 +127,7 @@ STORAGE_SETTINGS: dict[str, dict[str, Any]] = {
     **S3_SETTINGS,
     **AZURE_SETTINGS,
     **GCS_SETTINGS,
-    "patience_seconds": setting(
-        "integer",
+    "patience_seconds": number_setting(
         "Patience",
         "How long each request waits for a storage or a database that is busy or refuses connections: long enough for "
         "it to restart. A quarter of that if it has never answered this process.",
@@ -149,37 +139,26 @@ STORAGE_SETTINGS: dict[str, dict[str, Any]] = {
 
 
 STORE_SETTINGS: dict[str, dict[str, Any]] = {
-    "dynamodb_table": setting(
-        "string",
-        "DynamoDB table",
-        "For the manifest store `dynamodb`: the table of the transaction log.",
-        default="singerlake",
+    "dynamodb_table": text_setting(
+        "DynamoDB table", "For the manifest store `dynamodb`: the table of the transaction log.", default="singerlake"
     ),
-    "dynamodb_endpoint_url": setting(
-        "string", "DynamoDB endpoint URL", "For servers that speak DynamoDB's protocol; unset: the region's own."
+    "dynamodb_endpoint_url": text_setting(
+        "DynamoDB endpoint URL", "For servers that speak DynamoDB's protocol; unset: the region's own."
     ),
-    "dynamodb_query_items": setting(
-        "boolean",
+    "dynamodb_query_items": truth_setting(
         "Query items",
         "For the manifest store `dynamodb`: snapshots of more than 500 files also write the entry of each file as an "
         "item of the table, and readers ask for those that they need, and for what is newer than `manifest.json`. "
         "Set it for all writers of a lake. Readers need the permissions `dynamodb:GetItem` and `dynamodb:Query`.",
         default=False,
     ),
-    "postgres_url": setting(
-        "string",
-        "PostgreSQL URL",
-        "For the manifest store `postgres`: `postgresql://user:password@host/database`.",
-        secret=True,
+    "postgres_url": text_setting(
+        "PostgreSQL URL", "For the manifest store `postgres`: `postgresql://user:password@host/database`.", secret=True
     ),
-    "postgres_schema": setting(
-        "string",
-        "PostgreSQL schema",
-        "For the manifest store `postgres`: the schema of its tables.",
-        default="singerlake",
+    "postgres_schema": text_setting(
+        "PostgreSQL schema", "For the manifest store `postgres`: the schema of its tables.", default="singerlake"
     ),
-    "merge_stale_seconds": setting(
-        "integer",
+    "merge_stale_seconds": number_setting(
         "Clock tolerance of merge",
         "For the manifest store `merge`: by how much a writer's clock may differ from the storage's. Commits settle "
         "after twice this and six seconds.",
@@ -195,16 +174,14 @@ QUERY_SETTINGS: dict[str, dict[str, Any]] = {
 """Those of them that readers have a use for, name -> JSON Schema."""
 
 SNAPSHOT_SETTINGS: dict[str, dict[str, Any]] = {
-    "snapshot_transactions": setting(
-        "integer",
+    "snapshot_transactions": number_setting(
         "Transactions between snapshots",
         "For every manifest store but `lockfile`: while it commits, a run brings `manifest.json` up so often that a "
         "reader that starts replays at most this many transactions.",
         default=100,
         minimum=1,
     ),
-    "snapshot_minutes": setting(
-        "integer",
+    "snapshot_minutes": number_setting(
         "Minutes between snapshots",
         "For every manifest store but `lockfile`: `manifest.json` is also brought up by the next commit, or the next "
         "run, that finds it this old.",
@@ -275,8 +252,7 @@ def without_secrets(text: str) -> str:
 
 
 def unknown_settings(config: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """What to say of settings that a plugin does not have: singer-sdk passes over them, and a typing mistake would
-    leave a default in force."""
+    """What to say of settings that a plugin does not have: singer-sdk passes over them, and over typing mistakes."""
     told = []
     for name in config:
         if name not in known:
@@ -302,6 +278,14 @@ def unread_variables(
     return messages
 
 
+def without_effect(
+    plugin: str, config: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], environment: Mapping[str, str]
+) -> list[str]:
+    """What a plugin is to warn of: settings that it does not have, and variables that are set and not read."""
+    names = unread_variables(plugin, config, known, environment)
+    return [*unknown_settings(config, known), *([unread(plugin, names)] if names else [])]
+
+
 def unread(plugin: str, names: Collection[str]) -> str:
     """What to say of those; never their values, which may be secret."""
     prefix = plugin.upper().replace("-", "_") + "_"
@@ -309,17 +293,7 @@ def unread(plugin: str, names: Collection[str]) -> str:
     return f"{variables} is set and not read; name the setting in meltano.yml, or run the plugin with --config=ENV"
 
 
-_S3_FIELDS = {
-    "aws_access_key_id": "access_key_id",
-    "aws_secret_access_key": "secret_access_key",
-    "aws_session_token": "session_token",
-    "aws_profile": "profile",
-    "aws_region": "region",
-    "aws_role_arn": "role_arn",
-    "aws_role_external_id": "role_external_id",
-    "s3_endpoint_url": "endpoint_url",
-    "s3_kms_key_id": "kms_key_id",
-    "s3_path_style": "path_style",
+_S3_FIELDS = {name: name.partition("_")[2] for name in S3_SETTINGS} | {
     "s3_probe_max_wait_seconds": "probe_max_wait",
     "patience_seconds": "patience_seconds",
 }
@@ -328,8 +302,7 @@ _AZURE_FIELDS = {name: name.removeprefix("azure_") for name in (*AZURE_SETTINGS,
 
 
 def storage_settings(config: Mapping[str, Any]) -> StorageSettings:
-    """What ``config`` says of storages; settings that are unset, null or empty keep their defaults. Raises
-    ``SettingError``."""
+    """What ``config`` says of storages; unset, null and empty settings keep their defaults. Raises ``SettingError``."""
     from singerlake.aws.settings import S3Settings
     from singerlake.storage.drivers.azure.settings import AzureSettings
     from singerlake.storage.drivers.gcs.settings import GcsSettings

@@ -40,8 +40,7 @@ _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 """Bytes as they are, on Windows too, and in no process that is started meanwhile."""
 _FASTEST_ZLIB_LEVEL = 4
 HELD_BYTES = 64 << 20
-"""Most bytes of text held back until the checksum behind them is seen; only files of foreign make have members so
-large."""
+"""Most bytes of text held back until their checksum is seen; only files of foreign make have larger members."""
 
 
 class Readable(Protocol):
@@ -49,14 +48,12 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """At most ``size`` bytes; none at the end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines, RECORD and ACTIVATE_VERSION only, and holes. ``offset`` is the first message's offset in the
-    stream. ``places`` are the offsets of all messages, where holes between them are left out; None: they are in a
-    row."""
+    """Whole lines, RECORD and ACTIVATE_VERSION only, and holes. ``offset`` is the first message's in the stream.
+    ``places`` are the offsets of all messages, where holes between them are left out; None: they are in a row."""
 
     data: bytes
     offset: int
@@ -95,10 +92,8 @@ class Block:
 
 
 def compress_member(raw: bytes, level: int, *, extra: bytes | None = None) -> bytes:
-    """One complete gzip member. Levels 1 to 3 are ISA-L's, 4 to 9 zlib's. Releases the interpreter lock.
-
-    ``extra`` is the JSON of an ``SL`` extra field.
-    """
+    """One complete gzip member. Levels 1 to 3 are ISA-L's, 4 to 9 zlib's. Releases the interpreter lock. ``extra`` is
+    the JSON of an ``SL`` extra field."""
     if level < _FASTEST_ZLIB_LEVEL:
         if extra is None:
             return igzip_lib.compress(raw, level, flag=igzip_lib.COMP_GZIP)

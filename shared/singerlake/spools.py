@@ -60,8 +60,7 @@ class SpoolFolder:
 
 
 class Spools:
-    """The spool folders below ``parent``, or the system's temporary directory. ``boot`` is the kernel's, where nothing
-    else is given."""
+    """The spool folders below ``parent``, or the system's temporary directory. ``boot`` is the kernel's by default."""
 
     def __init__(self, parent: str | None, *, boot: str | None = None) -> None:
         self._parent = parent or tempfile.gettempdir()

@@ -106,8 +106,7 @@ class LakeStream:
         return StateReader(self._place, self.lake.stores, self.store, self.kind, lambda: self.rebuilt(lineage=None))
 
     def kind(self) -> str | None:
-        """The manifest store that keeps this stream; None where it has no state on the lake. A state that cannot be
-        read is for the store to refuse."""
+        """The manifest store that keeps this stream, readable or not; None where it has no state on the lake."""
         return kind_of(self.lake.storage, self.tap, self.name, self.lake.root_metadata)
 
     def rebuilt(self, *, lineage: str | None, store: str = DEFAULT_STORE) -> Manifest:
@@ -533,8 +532,7 @@ class LakeStream:
 
 
 def _same_lineage(lineage: str | None, state: Manifest) -> str | None:
-    """The lineage of a state, which is ``lineage``, or the first one that the stream has. Raises
-    ``LineageChangedError``."""
+    """The lineage of a state: ``lineage``, or the first that the stream has. Raises ``LineageChangedError``."""
     if lineage is not None and state.lineage != lineage:
         raise LineageChangedError(
             "the stream was rebuilt or dropped, so its offsets mean other messages",

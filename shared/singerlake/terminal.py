@@ -36,8 +36,7 @@ def terminal_columns(stream: TextIO) -> int:
 class Bar:
     """What is worked on, how much of it is done, how quickly, and how long the rest takes, on one line. It is drawn
     again and again by a thread of its own, so that it moves while a method is silent. Call ``clear`` before something
-    else is written to the same terminal: the line is gone until it is drawn the next time. ``note`` may say more of the
-    work."""
+    else is written to the same terminal: the line is gone until it is drawn again. ``note`` may say more."""
 
     note = ""
 

@@ -4,6 +4,7 @@ selection, stream maps, flattening and the columns of ``include_lake_metadata``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from singer_sdk.helpers._catalog import get_selected_schema, pop_deselected_record_properties
@@ -30,11 +31,9 @@ class Conversion(Protocol):
 
     def schema(self, line: bytes) -> bytes:
         """Whole lines for one SCHEMA message, in force for the messages after it."""
-        ...
 
     def messages(self, lines: memoryview, offsets: Sequence[int], file: DataFile) -> bytes | memoryview:
         """Whole lines for RECORD and ACTIVATE_VERSION messages, which have these ``offsets``."""
-        ...
 
 
 class Passthrough:
@@ -68,44 +67,30 @@ class Sequenced(Passthrough):
         return b"\n".join([*made, b""])
 
 
+@dataclass
 class Mapped:
     """Each message through the SDK's selection, stream maps and flattening. What is not the SDK's to change, such as
     ``version`` and ``time_extracted``, stays as it was captured; decimals and large integers keep every digit.
     ``left_out`` gets the offset of each record of which the maps leave nothing. ``sequence``: each RECORD message has
     its offset as its ``sequence``."""
 
-    def __init__(
-        self,
-        stream: str,
-        mapper: PluginMapper,
-        mask: SelectionMask,
-        overrides: Overrides,
-        *,
-        lake_metadata: bool,
-        sequence: bool = False,
-        left_out: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self._stream = stream
-        self._mapper = mapper
-        self._mask = mask
-        self._overrides = overrides
-        self._lake_metadata = lake_metadata
-        self._sequence = sequence
-        self._left_out = left_out
-        self._selective = not all(mask.values())
+    stream: str
+    mapper: PluginMapper
+    mask: SelectionMask
+    overrides: Overrides
+    lake_metadata: bool
+    sequence: bool = False
+    left_out: Callable[[int], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self._selective = not all(self.mask.values())
         self._maps: list[StreamMap] = []
 
     def schema(self, line: bytes) -> bytes:
-        message = self._overrides.apply(deserialize_json(line))
+        message = self.overrides.apply(deserialize_json(line))
         schema = for_sdk(message.get("schema"))
-        self._maps = register(
-            self._mapper,
-            self._stream,
-            schema,
-            message.get("key_properties") or [],
-            self._mask,
-            lake_metadata=self._lake_metadata,
-        )
+        keys = message.get("key_properties") or []
+        self._maps = register(self.mapper, self.stream, schema, keys, self.mask, lake_metadata=self.lake_metadata)
         return _lines(
             {
                 **message,
@@ -128,10 +113,10 @@ class Mapped:
                 continue
             record = message["record"]
             if self._selective:
-                pop_deselected_record_properties(record, {}, self._mask)
-            if self._lake_metadata:
+                pop_deselected_record_properties(record, {}, self.mask)
+            if self.lake_metadata:
                 record |= _lake_metadata(offset, file)
-            if self._sequence:
+            if self.sequence:
                 message["sequence"] = offset
             written = False
             for one in self._maps:
@@ -140,14 +125,14 @@ class Mapped:
                     written = True
                     yield {**message, "stream": one.stream_alias, "record": mapped}
             if not written:
-                self._left_out(offset)
+                self.left_out(offset)
 
 
 def register(
     mapper: PluginMapper,
     stream: str,
     schema: dict[str, Any],
-    key_properties: Sequence[str],
+    keys: Sequence[str],
     mask: SelectionMask,
     *,
     lake_metadata: bool,
@@ -158,7 +143,7 @@ def register(
         selected = get_selected_schema(stream, schema, mask)
         if lake_metadata:
             selected["properties"] = {**selected["properties"], **LAKE_METADATA}
-        mapper.register_raw_stream_schema(stream, selected, list(key_properties))
+        mapper.register_raw_stream_schema(stream, selected, list(keys))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise SettingError(
             f"the schema of stream {stream!r} is too complex for stream maps or flattening: {error!r}",
@@ -168,11 +153,7 @@ def register(
 
 
 def _lake_metadata(offset: int, file: DataFile) -> dict[str, Any]:
-    return {
-        "_singerlake_offset": offset,
-        "_singerlake_version": file.version,
-        "_singerlake_file": file.path,
-    }
+    return {"_singerlake_offset": offset, "_singerlake_version": file.version, "_singerlake_file": file.path}
 
 
 def _lines(messages: Iterator[dict[str, Any]]) -> bytes:

@@ -56,11 +56,8 @@ def bookmark_in(state: Mapping[str, Any], stream: str) -> Bookmark | None:
             hint="run with --full-refresh, or give the replay a state id of its own",
         ) from error
     if bookmark.offset < 0 or bookmark.line < 0:
-        raise SettingError(
-            f"the bookmark of stream {stream!r} is negative",
-            hint="run with --full-refresh",
-            offset=bookmark.offset,
-        )
+        what = f"the bookmark of stream {stream!r} is negative"
+        raise SettingError(what, hint="run with --full-refresh", offset=bookmark.offset)
     return bookmark
 
 
@@ -79,10 +76,7 @@ def extents_of(
 ) -> list[Extent]:
     """What a run reads of each of ``streams``, which are of the tap that ``decisions`` are of. Where no commit is
     named, one stream costs no request, and several cost one listing if their tap has no atomic runs. ``means`` is asked
-    of streams that were dropped since a commit that is named.
-
-    Raises as ``Lake.snapshot``.
-    """
+    of streams that were dropped since a commit that is named. Raises as ``Lake.snapshot``."""
     alone = len(streams) < 2 or not commits.atomic
     if alone and not commits.named:
         return [Extent() for _ in streams]

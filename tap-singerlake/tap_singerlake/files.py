@@ -57,7 +57,6 @@ class Destination:
         return f"{self.storage.url.rstrip('/')}/{key}"
 
     def named(self) -> AbstractContextManager[None]:
-        """Errors within are those of ``include_files``, not of the lake."""
         return place_of("include_files")
 
 
@@ -81,11 +80,9 @@ def _compared(url: str) -> str:
 
 @dataclass
 class FileCopies:
-    """Copies for one stream. ``note`` takes what is written; ``settle`` returns once the files of all that are there.
-
-    A copy is ``<stream>/<first two characters>/<SHA-256>``; one that is there with the right size is left. An index
-    ``<stream>/<first offset>-<last offset>.jsonl`` has a line for each row of the messages that were noted.
-    """
+    """Copies for one stream. ``note`` takes what is written; ``settle`` returns once the files of all that are there. A
+    copy is ``<stream>/<first two characters>/<SHA-256>``; one that is there with the right size is left. An index
+    ``<stream>/<first offset>-<last offset>.jsonl`` has a line for each row of the messages that were noted."""
 
     stream: LakeStream
     to: Destination
@@ -120,11 +117,9 @@ class FileCopies:
         self._left_out.add(offset)
 
     def settle(self) -> None:
-        """Copy the files of what was noted since the last time, and write their index, where there are any.
-
-        Raises ``MissingFileError``, ``BrokenFileError``, what the storages raise, and ``StorageFullError``,
-        ``AccessDeniedError`` and ``StorageUnavailableError`` of the spool.
-        """
+        """Copy the files of what was noted since the last time, and write their index, where there are any. Raises
+        ``MissingFileError``, ``BrokenFileError``, what the storages raise, and ``StorageFullError``,
+        ``AccessDeniedError`` and ``StorageUnavailableError`` of the spool."""
         rows = [(offset, row) for offset, row in self._rows if offset not in self._left_out]
         first, last = self._first, self._last
         self._rows, self._left_out, self._first = [], set(), None

@@ -30,16 +30,13 @@ _PIPE = 1 << 17
 """Bytes that a pipe is made to hold, where the system allows that: with its usual 64 KiB tap and target wait for one
 another more often, with more than this the text leaves the processor's cache meanwhile."""
 _PIECE = 1 << 16
-"""Bytes written at once to what may not take them: a larger piece would only block inside the kernel, where a signal
-cannot stop it."""
+"""Bytes written at once to what may not take them: more blocks in the kernel, where no signal stops it."""
 
 
 class LineWriter(GenericSingerWriter[bytes, Message]):
-    """Writes whole lines to ``sys.stdout.buffer``, past Python's own buffer, so that what is written is out.
-
-    A signal ends the process at once, except inside a write: there the line under way is finished first, so that
-    the output ends on a newline wherever somebody still reads it. After a signal nothing more is written.
-    """
+    """Writes whole lines to ``sys.stdout.buffer``, past Python's own buffer, so that what is written is out. A signal
+    ends the process at once, except inside a write: there the line under way is finished first, so that the output ends
+    on a newline wherever somebody still reads it. After a signal nothing more is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +50,6 @@ class LineWriter(GenericSingerWriter[bytes, Message]):
         return encode(message.to_dict())
 
     def write_message(self, message: Message) -> None:
-        """Write one SDK message."""
         self.write(self.format_message(message) + b"\n")
 
     def write(self, lines: bytes | memoryview) -> None:

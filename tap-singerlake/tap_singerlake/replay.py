@@ -155,9 +155,8 @@ class Reader:
             if part := part_of(file):
                 self._current = file
                 head, stored = ranges.next_file(part) if ranges else (None, None)
-                yield SchemaLine(
-                    self._joined[0] if self._joined else schema_line(storage, self.stream.prefix, file, head)
-                )
+                line = self._joined[0] if self._joined else schema_line(storage, self.stream.prefix, file, head)
+                yield SchemaLine(line)
                 for block in read_slice_by_members(storage, self.stream.prefix, part, stored):
                     messages = MessageBlock(block, file, manifest.lineage)
                     self.position = messages.bookmark(block.messages)
@@ -189,39 +188,25 @@ def _joined(manifest: Manifest, listed: FileList, wanted: set[str] | None) -> by
 
 
 def _message(stream: str, schema: SchemaVersion) -> bytes:
-    """The SCHEMA message of a version that no file has."""
-    message = {
-        "type": "SCHEMA",
-        "stream": stream,
-        "schema": schema.schema,
-        "key_properties": schema.key_properties,
-    }
+    message = {"type": "SCHEMA", "stream": stream, "schema": schema.schema, "key_properties": schema.key_properties}
     if schema.bookmark_properties:
         message["bookmark_properties"] = schema.bookmark_properties
     return encode(message) + b"\n"
 
 
+@dataclass
 class Replay:
-    """One run over one stream.
+    """One run over one stream. ``write`` takes whole lines. ``checkpoint`` takes a bookmark once everything before it
+    was written: at the end of each file, after ``every`` messages, and at the end. ``limit``: the most records."""
 
-    ``write`` takes whole lines. ``checkpoint`` takes a bookmark once everything before it was written: at the end of
-    each file, after ``every`` messages, and at the end. ``limit`` is the most records to write.
-    """
+    conversion: Conversion
+    write: Callable[[bytes | memoryview], None]
+    checkpoint: Callable[[Bookmark], None]
+    every: int
+    limit: int | None
 
-    def __init__(
-        self,
-        conversion: Conversion,
-        *,
-        write: Callable[[bytes | memoryview], None],
-        checkpoint: Callable[[Bookmark], None],
-        every: int,
-        limit: int | None,
-    ) -> None:
-        self._conversion = conversion
-        self._write = write
-        self._checkpoint = checkpoint
-        self._every = every
-        self._left = limit
+    def __post_init__(self) -> None:
+        self._left = self.limit
         self._since = 0
         self._schema = b""
         self._reached: Bookmark | None = None
@@ -243,26 +228,26 @@ class Replay:
         self._settle()
 
     def _say_schema(self, event: SchemaLine) -> None:
-        lines = self._conversion.schema(event.line)
+        lines = self.conversion.schema(event.line)
         if lines != self._schema:
-            self._write(lines)
+            self.write(lines)
             self._schema = lines
 
     def _say_messages(self, event: MessageBlock) -> Iterator[int]:
         block, view = event.block, memoryview(event.block.data)
         done = start = 0
         while done < block.messages and self._left != 0:
-            messages, records = self._share(event, start, min(block.messages - done, self._every - self._since))
+            messages, records = self._share(event, start, min(block.messages - done, self.every - self._since))
             last = done + messages == block.messages
             end = len(view) if last else end_of(block.data, messages, start)
             offsets = block.offsets[done : done + messages]
-            self._write(self._conversion.messages(view[start:end], offsets, event.file))
+            self.write(self.conversion.messages(view[start:end], offsets, event.file))
             start, done = end, done + messages
             self._since += messages
             self._left = None if self._left is None else self._left - records
             self._reached = event.bookmark(done)
             yield records
-            if self._since >= self._every:
+            if self._since >= self.every:
                 self._settle()
 
     def _share(self, event: MessageBlock, start: int, messages: int) -> tuple[int, int]:
@@ -274,7 +259,7 @@ class Replay:
 
     def _settle(self) -> None:
         if self._reached is not None and self._reached != self._told:
-            self._checkpoint(self._reached)
+            self.checkpoint(self._reached)
             self._told = self._reached
         self._since = 0
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from singerlake.errors import SettingError, UnknownNameError
-from singerlake.settings import setting
+from singerlake.settings import number_setting, setting, text_setting, truth_setting
 from tap_singerlake.batch.settings import SETTING as BATCH_SETTING
 from tap_singerlake.files import SETTING as FILES_SETTING
 
@@ -31,8 +31,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "Streams to offer, by name or glob, for example `sales_*`. Default: all.",
         items={"type": "string"},
     ),
-    "from_version": setting(
-        "string",
+    "from_version": text_setting(
         "From version",
         "Without a bookmark, begin at the first message of this schema version and replay everything after it. A label "
         '(`v2`), a hash, or JSON text per stream: `{"flights": "v2"}`. Default: the beginning.',
@@ -44,62 +43,53 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "description": "Replay only these schema versions, by label or hash: a list, or JSON text per stream: "
         '`{"flights": ["v1", "v3"]}`. Default: all.',
     },
-    "one_schema": setting(
-        "boolean",
+    "one_schema": truth_setting(
         "One schema",
         "Send one SCHEMA message for each stream: the columns of all versions that are replayed, with the types of all "
         "of them. For targets that begin a new table or file at a second SCHEMA, or keep the types of the first. "
         "Records are passed on as they were captured.",
         default=False,
     ),
-    "sequence": setting(
-        "boolean",
+    "sequence": truth_setting(
         "Sequence",
         'Add `"sequence"` to each RECORD message, beside `record`: its offset in the stream. For targets that choose '
         "between records of one key by it. Records keep their bytes. Not together with `batch_config`.",
         default=False,
     ),
-    "atomic": setting(
-        "boolean",
+    "atomic": truth_setting(
         "Atomic",
         "Read all selected streams as one view, in which each atomic run is whole or missing. `false`: each stream as "
         "it is when its turn comes.",
         default=True,
     ),
-    "as_of": setting(
-        "string",
+    "as_of": text_setting(
         "As of",
         "The name of an atomic run's commit, as `singerlake ls --commits` lists it: read all selected streams as they "
         "were after that run. Default: as they are now.",
     ),
-    "from_commit": setting(
-        "string",
+    "from_commit": text_setting(
         "From commit",
         "The name of an atomic run's commit: without a bookmark, begin behind what was in the stream after that run. "
         "Not together with `from_version`. Default: the beginning.",
     ),
-    "skip_expired": setting(
-        "boolean",
+    "skip_expired": truth_setting(
         "Skip expired",
         "Where messages after a bookmark have expired, go on at the oldest one that is left. Default: an error.",
         default=False,
     ),
-    "include_lake_metadata": setting(
-        "boolean",
+    "include_lake_metadata": truth_setting(
         "Include lake metadata",
         "Add `_singerlake_offset`, `_singerlake_version` and `_singerlake_file` to every record. Records are then "
         "written anew instead of passed on as they were captured, which takes longer.",
         default=False,
     ),
     "include_files": FILES_SETTING,
-    "max_records": setting(
-        "integer",
+    "max_records": number_setting(
         "Max records",
         "Stop each stream after this many records; the next run continues there. Default: no limit.",
         minimum=1,
     ),
-    "state_every_records": setting(
-        "integer",
+    "state_every_records": number_setting(
         "State every records",
         "Emit a STATE message after this many messages of a stream, beside the one at the end of every file.",
         default=STATE_EVERY_RECORDS,
@@ -126,7 +116,6 @@ class Choice:
     value: Any
 
     def of(self, stream: str) -> Any:
-        """The value for one stream; None where there is none."""
         return self.value.get(stream) if isinstance(self.value, dict) else self.value
 
     def check(self, known: Iterable[str]) -> None:
@@ -186,13 +175,11 @@ class Commits:
 
     @property
     def named(self) -> bool:
-        """Whether any commit is."""
         return self.as_of is not None or self.from_commit is not None
 
 
 def commits(config: Mapping[str, Any]) -> Commits:
-    """The settings ``atomic``, ``as_of`` and ``from_commit``. Raises ``SettingError`` where they contradict each other
-    or ``from_version``."""
+    """The settings ``atomic``, ``as_of`` and ``from_commit``. Raises ``SettingError`` where they contradict another."""
     as_of, from_commit = ((config.get(name) or "").strip() or None for name in ("as_of", "from_commit"))
     atomic = config.get("atomic") is not False
     if as_of is not None and not atomic:

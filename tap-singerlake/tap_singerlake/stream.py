@@ -47,8 +47,7 @@ class ReplayedStream(Stream):
         batches: Callable[[], Batches | None] = lambda: None,
         files: Callable[[], Destination | None] = lambda: None,
     ) -> None:
-        """``state`` is the stream's, where it has just been read. ``batches`` and ``files`` are asked when records are
-        written."""
+        """``state`` is the stream's, if just read. ``batches`` and ``files`` are asked when records are written."""
         self.stored_entry = entry
         self.extent = Extent()
         self._read_before = state
@@ -80,16 +79,10 @@ class ReplayedStream(Stream):
     @property
     def stream_maps(self) -> list[StreamMap]:
         """The stream maps as the mapper now has them. Raises ``SettingError`` and the SDK's own errors."""
-        if self.name not in self._tap.mapper.stream_maps:
-            register(
-                self._tap.mapper,
-                self.name,
-                self.schema,
-                self.primary_keys,
-                self.mask,
-                lake_metadata=self._adds_lake_metadata,
-            )
-        return self._tap.mapper.stream_maps[self.name]
+        mapper, metadata = self._tap.mapper, self._adds_lake_metadata
+        if self.name not in mapper.stream_maps:
+            register(mapper, self.name, self.schema, self.primary_keys, self.mask, lake_metadata=metadata)
+        return mapper.stream_maps[self.name]
 
     # Final in the SDK, whose own takes records one by one.
     def sync(self, context: Mapping[str, Any] | None = None) -> None:  # type: ignore[misc]
@@ -198,7 +191,6 @@ class ReplayedStream(Stream):
 
     @property
     def is_read(self) -> bool:
-        """Whether this run reads the stream at all."""
         return self.selected and not self._is_removed
 
     @property

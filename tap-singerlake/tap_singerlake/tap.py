@@ -28,9 +28,7 @@ from singerlake.settings import (
     STORAGE_SETTINGS,
     storage_settings,
     store_settings,
-    unknown_settings,
-    unread,
-    unread_variables,
+    without_effect,
     without_secrets,
 )
 from singerlake.stores.atomic.decisions import Decisions
@@ -140,7 +138,6 @@ class TapSingerlake(Tap):
 
     @cached_property
     def lake(self) -> Lake:
-        """The lake that is replayed. Raises ``SettingError``."""
         return Lake.open(self.config["lake_root"], storage_settings(self.config), store_settings(self.config))
 
     def discover_streams(self) -> Sequence[ReplayedStream]:
@@ -243,10 +240,8 @@ class TapSingerlake(Tap):
             error.errors = [without_secrets(text) for text in error.errors]
             raise
         finally:
-            for text in unknown_settings(self._config, self.config_jsonschema["properties"]):
+            for text in without_effect(self.name, self._config, self.config_jsonschema["properties"], os.environ):
                 self.logger.warning("%s", text)
-            if names := unread_variables(self.name, self._config, self.config_jsonschema["properties"], os.environ):
-                self.logger.warning("%s", unread(self.name, names))
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:
         self.message_writer.stop(signum, frame)

@@ -4,7 +4,6 @@ from singerlake.interpreter.process import collector_paused, one_openblas_thread
 
 
 def main() -> None:
-    """The console command."""
     one_openblas_thread()
     with collector_paused():
         from target_singerlake.target import main as run

@@ -45,36 +45,27 @@ State = Callable[[], Manifest]
 """Gives what the writer of a stream knows of its state by now."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Attaching:
     """Reads the files that records name, and writes them into the lake. The reading thread hands over, and waits while
     too much is under way: ``2 * threads`` files, or ``room`` bytes of texts that hold files, but one of any size.
     ``state_of`` waits until a stream's writer knows its state. ``wake`` is called when something went wrong."""
 
-    def __init__(
-        self,
-        settings: FileSettings,
-        *,
-        tap: str,
-        room: int,
-        fetcher: Fetcher,
-        keeper: Keeper,
-        state_of: Callable[[str], State],
-        wake: Callable[[], None],
-        logger: logging.Logger,
-    ) -> None:
-        self._settings = settings
-        self._tap = tap
-        self._room = room
-        self._fetcher = fetcher
-        self._keeper = keeper
-        self._state_of = state_of
-        self._wake = wake
-        self._logger = logger
+    settings: FileSettings
+    tap: str
+    room: int
+    fetcher: Fetcher
+    keeper: Keeper
+    state_of: Callable[[str], State]
+    wake: Callable[[], None]
+    logger: logging.Logger
+
+    def __post_init__(self) -> None:
         self._states: dict[str, State] = {}
-        self._values = {stream: _FileValues(each) for stream, each in settings.properties.items()}
+        self._values = {stream: _FileValues(each) for stream, each in self.settings.properties.items()}
         self._not_seen = dict.fromkeys(self._values)
         self._stopped = threading.Event()
-        self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix="attach")
+        self._executor = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="attach")
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._files = 0
@@ -90,9 +81,9 @@ class Attaching:
         self._not_seen.pop(schema.stream, None)
         content = schema.content.schema
         known = content.get("properties") if isinstance(content, dict) else None
-        for each in self._settings.properties.get(schema.stream, ()):
+        for each in self.settings.properties.get(schema.stream, ()):
             if isinstance(known, dict) and each.path[0] not in known:
-                self._logger.warning(
+                self.logger.warning(
                     "file_properties names %r, which the schema of stream %r does not have", each.name, schema.stream
                 )
 
@@ -111,7 +102,7 @@ class Attaching:
         self, stream: str, files: Sequence[_FileValue], waiting: Callable[[], None], proceed: Callable[[], None]
     ) -> RecordFiles:
         if stream not in self._states:
-            self._states[stream] = self._state_of(stream)
+            self._states[stream] = self.state_of(stream)
         state = self._states[stream]
         record = RecordFiles(len(files), self._changed, self.check)
         for place, file in enumerate(files):
@@ -124,7 +115,6 @@ class Attaching:
         return record
 
     def check(self) -> None:
-        """Raises what went wrong."""
         if self._error is not None:
             raise self._error
 
@@ -132,7 +122,7 @@ class Attaching:
         """Say how many files came, and which streams of the setting did not."""
         counts = self._counts
         if counts["kept"] or counts["missing"]:
-            self._logger.log(
+            self.logger.log(
                 logging.WARNING if counts["missing"] else logging.INFO,
                 "Attached %s of records, %s; %s new in the lake%s",
                 counted(counts["kept"], "file"),
@@ -141,21 +131,21 @@ class Attaching:
                 f"; {counted(counts['missing'], 'file')} could not be read" if counts["missing"] else "",
             )
         for stream in self._not_seen:
-            self._logger.warning("file_properties names stream %r, and no SCHEMA of it came", stream)
+            self.logger.warning("file_properties names stream %r, and no SCHEMA of it came", stream)
 
     def close(self) -> None:
         """End the threads. Files that are not in the lake yet are given up, and who waits for them is told."""
         self._stopped.set()
         self._fail(CancelledError())
         self._executor.shutdown(wait=True, cancel_futures=True)
-        self._fetcher.sources.close()
+        self.fetcher.sources.close()
 
     def _has_taken(self, weight: int) -> bool:
         """Whether there is room for another file, and takes it; waits a moment for that. Raises what went wrong."""
-        most = 2 * self._settings.threads
+        most = 2 * self.settings.threads
 
         def has_room() -> bool:
-            return not self._files or (self._files < most and self._bytes + weight <= self._room)
+            return not self._files or (self._files < most and self._bytes + weight <= self.room)
 
         with self._changed:
             self._changed.wait_for(lambda: self._error or has_room(), timeout=1.0)
@@ -184,7 +174,7 @@ class Attaching:
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
-        self._wake()
+        self.wake()
 
     def _row(self, stream: str, file: _FileValue, state: State) -> Attached:
         source = told(file.text) if file.text is not None and file.property.holds == "location" else None
@@ -194,7 +184,7 @@ class Attaching:
             self._missing(stream, file.property.name, source, error)
             return Attached(0, file.property.name, source, None, None, None, 1)
         try:
-            kept = self._keeper.keep(self._tap, stream, fetched, state)
+            kept = self.keeper.keep(self.tap, stream, fetched, state)
         finally:
             fetched.drop()
         with self._changed:
@@ -209,14 +199,14 @@ class Attaching:
                 hint=f"if the text lies deeper, name its path, such as photo.url or photos[*].url; else {CORRECT}",
             )
         if file.property.holds == "base64":
-            return inline(decode_base64(file.text, self._settings.most_bytes))
-        return self._fetcher.fetch(file.text, Deadline(self._fetcher.clock, self._settings.seconds, self._stopped))
+            return inline(decode_base64(file.text, self.settings.most_bytes))
+        return self.fetcher.fetch(file.text, Deadline(self.fetcher.clock, self.settings.seconds, self._stopped))
 
     def _missing(self, stream: str, property: str, source: str | None, error: UnreadableSourceError) -> None:
         """Count a file that cannot be read, and tell of the first one of its stream for each reason. Raises
         ``UnreadableSourceError`` where it has to be there."""
         shown = None if source is None else cut(source, _SHOWN)
-        if not self._settings.record_missing:
+        if not self.settings.record_missing:
             raise UnreadableSourceError(
                 f"a file of a record cannot be kept: {error.message}",
                 hint=error.hint,
@@ -229,7 +219,7 @@ class Attaching:
             told_before = (stream, error.message) in self._warned
             self._warned.add((stream, error.message))
         if not told_before:
-            self._logger.warning(
+            self.logger.warning(
                 "A file of a record cannot be kept: %s (stream=%r, property=%r, source=%r)",
                 error.message,
                 stream,
@@ -256,8 +246,7 @@ class _FileValues:
         self._decoder = self._make_decoder()
 
     def of(self, records: Records) -> Iterator[tuple[bytes, Any, list[_FileValue]]]:
-        """Each line of ``records`` by itself, its ``time_extracted`` as it came, and its files in the order of their
-        rows."""
+        """Each line of ``records``, its ``time_extracted`` as it came, and its files in the order of their rows."""
         for number, line in enumerate(io.BytesIO(records.data), records.number):
             time, record = self._decoded(line, number)
             yield line, time, [value for each in self._properties for value in _values(each, record)]
@@ -326,7 +315,7 @@ def attaching_of(
         logger.warning("file_sources allows %r, but %s", entry, why)
     fetcher = Fetcher(sources, lambda: folder / lake.ids(), files.most_bytes, lake.clock, _in_memory(settings))
     return Attaching(
-        files,
+        settings=files,
         tap=settings.tap_id,
         room=settings.max_memory_bytes // _SHARE,
         fetcher=fetcher,

@@ -5,11 +5,7 @@ Their texts are this package's: where and what is wrong, and never a record.
 
 from __future__ import annotations
 
-from singer_sdk.exceptions import (
-    InvalidInputLine,
-    MissingKeyPropertiesError,
-    RecordsWithoutSchemaException,
-)
+from singer_sdk.exceptions import InvalidInputLine, MissingKeyPropertiesError, RecordsWithoutSchemaException
 
 from singerlake.errors import InvalidMessageError
 
@@ -46,8 +42,7 @@ def unreadable(problem: str, line: bytes, number: int) -> UnreadableLineError:
 
 
 def excerpt(line: bytes) -> str:
-    """The first bytes of a line for an error text. What a RECORD or STATE holds is left out, since an error ends up
-    in logs that more people read than the data."""
+    """The first bytes of a line for an error text, without what a RECORD or STATE holds: many people read logs."""
     shown = line[:EXCERPT]
     for name in _CONTENT:
         at = shown.find(name)

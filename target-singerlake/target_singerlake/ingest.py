@@ -1,5 +1,4 @@
-"""One run of the target: input in, files into the lake, STATE out. All that several threads share meets here, on the
-main one."""
+"""One run of the target: input in, files into the lake, STATE out. All that several threads share meets here."""
 
 from __future__ import annotations
 
@@ -127,11 +126,8 @@ class Ingest:
         self._signal = signal_number
 
     def consume(self, source: IO[Any] | None) -> Counter[str]:
-        """Take in all of the input; the counts of messages by type.
-
-        Input that no Singer reader can accept ends it, after what came before is committed and its STATE emitted.
-        Raises ``InputError`` and what the lake raises.
-        """
+        """Take in all of the input; the counts of messages by type. Input that no Singer reader can accept ends it,
+        after what came before is committed and its STATE emitted. Raises ``InputError`` and what the lake raises."""
         with self._closing_on_error(), self._waker, bar(sys.stderr) as self._progress.bar:
             try:
                 rest = self._read(source)

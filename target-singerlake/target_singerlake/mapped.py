@@ -56,8 +56,7 @@ class MappedDecoder:
     _said: dict[str, bytes] = field(default_factory=dict)
 
     def messages(self, block: Block, number: int) -> Iterator[Records | Message]:
-        """The messages that come of ``block``, whose first line has the number ``number``: see
-        ``PassthroughDecoder``."""
+        """The messages of ``block``, whose first line has the number ``number``: see ``PassthroughDecoder``."""
         for line in io.BytesIO(block):
             if line.strip():
                 content = parse(line, number)

@@ -27,8 +27,7 @@ class _StreamCounts:
 
 
 class Progress:
-    """Counts per stream; singer-sdk's record counters run along. ``bar`` is there while somebody looks on a
-    terminal."""
+    """Counts per stream, and in singer-sdk's counters. ``bar`` is there while somebody looks on a terminal."""
 
     bar: Bar | None = None
 
@@ -41,20 +40,16 @@ class Progress:
         self._files = 0
 
     def seen(self, stream: str) -> None:
-        """A stream's SCHEMA came."""
         if stream not in self._tallies:
             self._tallies[stream] = _StreamCounts(record_counter(stream))
 
     def read(self, raw_bytes: int) -> None:
-        """Count bytes of input that were taken in."""
         self._raw_bytes += raw_bytes
 
     def records(self, stream: str, count: int) -> None:
-        """Records of a stream were taken in."""
         self._tallies[stream].records += count
 
     def committed(self, committed: Committed) -> None:
-        """A file is in the lake."""
         tally = self._tallies[committed.growing.schema.stream]
         tally.files += 1
         tally.committed += committed.file.records

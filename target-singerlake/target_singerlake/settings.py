@@ -17,7 +17,10 @@ from singerlake.settings import (
     SNAPSHOT_SETTINGS,
     STORAGE_SETTINGS,
     STORE_SETTINGS,
+    number_setting,
     setting,
+    text_setting,
+    truth_setting,
     unread,
     unread_variables,
 )
@@ -58,36 +61,28 @@ FILE_SETTINGS: dict[str, dict[str, Any]] = {
         "`az://container/prefix` and `https://host/path`. Default: from nowhere.",
         items={"type": "string"},
     ),
-    "file_private_addresses": setting(
-        "boolean",
+    "file_private_addresses": truth_setting(
         "Hosts with private addresses",
         "Also read from `https://` hosts of `file_sources` whose addresses are not of the public internet.",
         default=False,
     ),
-    "on_missing_file": setting(
-        "string",
+    "on_missing_file": text_setting(
         "File that cannot be read",
         "What to do about a file that cannot be read or is not allowed: `fail` ends the run, `record` lists the file "
         "without its bytes and goes on.",
         default="fail",
         enum=["fail", "record", None],
     ),
-    "max_attached_bytes": setting(
-        "integer",
-        "Bytes of a kept file",
-        "A larger file counts as one that cannot be read.",
-        default=5 << 30,
-        minimum=1,
+    "max_attached_bytes": number_setting(
+        "Bytes of a kept file", "A larger file counts as one that cannot be read.", default=5 << 30, minimum=1
     ),
-    "file_timeout_seconds": setting(
-        "integer",
+    "file_timeout_seconds": number_setting(
         "Time for a kept file",
         "A file counts as one that cannot be read when reading it takes longer than this.",
         default=300,
         minimum=1,
     ),
-    "file_threads": setting(
-        "integer",
+    "file_threads": number_setting(
         "Threads that keep files",
         "How many files are read and uploaded at once.",
         default=8,
@@ -98,105 +93,88 @@ FILE_SETTINGS: dict[str, dict[str, Any]] = {
 
 PROPERTIES: dict[str, dict[str, Any]] = {
     "lake_root": LAKE_ROOT,
-    "tap_id": setting(
-        "string",
+    "tap_id": text_setting(
         "Tap id",
         "The name under which the lake keeps the tap's streams. Default: the extractor's name, which Meltano gives in "
         f"`${EXTRACTOR_NAME}`.",
     ),
-    "manifest_store": setting(
-        "string",
+    "manifest_store": text_setting(
         "Manifest store",
         "How writers of one stream agree. Default: the lake's own, `lockfile` for a new lake.",
         enum=[*MANIFEST_STORES, None],
     ),
-    "max_file_records": setting(
-        "integer", "Records per file", "Close a file at this many records; 0: never.", default=0, minimum=0
+    "max_file_records": number_setting(
+        "Records per file", "Close a file at this many records; 0: never.", default=0, minimum=0
     ),
-    "max_file_bytes": setting(
-        "integer",
+    "max_file_bytes": number_setting(
         "Bytes per file",
         "Close a file once its compressed bytes reach this; 0: never. A file may be about a megabyte "
         "larger, because that much is compressed at once.",
         default=128 << 20,
         minimum=0,
     ),
-    "max_file_age_seconds": setting(
-        "integer",
+    "max_file_age_seconds": number_setting(
         "Age of a file",
         "Commit a file this many seconds after its first record, even if the tap sends nothing; 0: never.",
         default=300,
         minimum=0,
     ),
-    "max_memory_bytes": setting(
-        "integer",
+    "max_memory_bytes": number_setting(
         "Memory for buffers",
         "The most raw bytes that wait in memory to be compressed, or are being compressed, for all streams together. "
         "Each stream counts as 32 KiB of it, all streams as a third at most.",
         default=MEMORY_BYTES,
         minimum=1 << 20,
     ),
-    "compression_level": setting(
-        "integer",
+    "compression_level": number_setting(
         "Compression level",
         "Level of gzip: 1 to 3 are fast (ISA-L), 4 to 9 give smaller files and are much slower (zlib).",
         default=1,
         minimum=1,
         maximum=9,
     ),
-    "compress_threads": setting(
-        "integer",
+    "compress_threads": number_setting(
         "Threads that compress",
         "How many parts of files are compressed at once. Default: as many as the process has processors, at most "
         f"{MOST_THREADS}.",
         minimum=1,
     ),
-    "atomic_run": setting(
-        "boolean",
+    "atomic_run": truth_setting(
         "Atomic run",
         "Show readers all that a run brings, to all its streams, at once when the run ends, or nothing if it fails. "
         "Needs the manifest store `log`, `postgres` or `dynamodb` (there for at most 49 streams a run).",
         default=False,
     ),
-    "validate_records": setting(
-        "boolean",
+    "validate_records": truth_setting(
         "Validate records",
         "Stop at a record that does not match its JSON Schema, of whichever draft. `format` is not checked, and no "
         "document is fetched for a `$ref`. Stored records stay as the tap wrote them.",
         default=False,
     ),
-    "add_record_metadata": setting(
-        "boolean",
+    "add_record_metadata": truth_setting(
         "Add record metadata",
         "Add the `_sdc_*` properties to every record. Records are then written anew, which takes longer.",
         default=False,
     ),
-    "spool_dir": setting(
-        "string",
+    "spool_dir": text_setting(
         "Spool directory",
         "The folder in which files grow until they are uploaded. Files of killed runs are removed. Default: the "
         "system's temporary directory.",
     ),
-    "lock_max_wait_seconds": setting(
-        "integer",
+    "lock_max_wait_seconds": number_setting(
         "Longest wait for a lock",
         "How long to wait for another live writer of the same stream and version.",
         default=int(_LOCK.max_wait),
         minimum=0,
     ),
-    "lock_stale_after_seconds": setting(
-        "integer",
+    "lock_stale_after_seconds": number_setting(
         "A lock is stale after",
         "Take over a lock that was not refreshed for this long.",
         default=int(_LOCK.stale_after),
         minimum=1,
     ),
-    "lock_refresh_seconds": setting(
-        "integer",
-        "Refresh of a lock",
-        "How often a lock that is held is refreshed.",
-        default=int(_LOCK.refresh),
-        minimum=1,
+    "lock_refresh_seconds": number_setting(
+        "Refresh of a lock", "How often a lock that is held is refreshed.", default=int(_LOCK.refresh), minimum=1
     ),
     **FILE_SETTINGS,
     **QUEUE_SETTINGS,

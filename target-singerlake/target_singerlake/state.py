@@ -27,8 +27,8 @@ class HeldStates:
         return self.epoch
 
     def opened_with(self, epoch: int) -> int:
-        """A file gets a message that held back STATE since ``epoch``, and still does; give what comes back to
-        ``committed``."""
+        """A file gets a message that held back STATE since ``epoch``, and still does; gives what ``committed``
+        takes."""
         self._open[epoch] += 1
         return epoch
 

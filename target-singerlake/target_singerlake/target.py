@@ -20,14 +20,7 @@ from singerlake.clock import SystemClock, random_id
 from singerlake.errors import SingerlakeError
 from singerlake.interpreter.process import make_room
 from singerlake.lake import Lake
-from singerlake.settings import (
-    storage_settings,
-    store_settings,
-    unknown_settings,
-    unread,
-    unread_variables,
-    without_secrets,
-)
+from singerlake.settings import storage_settings, store_settings, without_effect, without_secrets
 from target_singerlake.ingest import Ingest
 from target_singerlake.input.reader import MessageReader
 from target_singerlake.mapped import MappedDecoder
@@ -124,10 +117,8 @@ class TargetSingerlake(Target):
             error.errors = [without_secrets(text) for text in error.errors]
             raise
         finally:
-            for text in unknown_settings(self._config, self.config_jsonschema["properties"]):
+            for text in without_effect(self.name, self._config, self.config_jsonschema["properties"], os.environ):
                 self.logger.warning("%s", text)
-            if names := unread_variables(self.name, self._config, self.config_jsonschema["properties"], os.environ):
-                self.logger.warning("%s", unread(self.name, names))
 
     @classmethod
     def invoke(cls, **arguments: Any) -> None:

@@ -57,7 +57,7 @@ def test_every_option_that_is_documented_is_there() -> None:
 def test_every_column_of_ls_is_explained() -> None:
     section = TEXT.partition("\n## ls\n")[2].partition("\n## ")[0]
     explained = ", ".join(re.findall(r"^\| ([A-Z]{2}[^|]*) \|", section, re.MULTILINE)).split(", ")
-    assert {"TAP", "STREAM", *explained} == {column.title for column in (*ls._COLUMNS, *ls._ATTACHED)}
+    assert {"TAP", "STREAM", *explained} == {column.removeprefix(">") for column in (*ls._COLUMNS, *ls._ATTACHED)}
 
 
 def test_every_kind_of_finding_is_documented_and_no_other() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from singerlake.cli.output import SEE_BELOW, Column, table
+from singerlake.cli.output import SEE_BELOW, table
 from singerlake.clock import parse_timestamp
 from singerlake.format import layout
 from singerlake.humanize import cell_width, minute, second, shown, size
@@ -234,7 +234,7 @@ ROWS = [("a", "1", ""), ("b" * 30, "22,222", "x" * 40), ("人々", "", "c")]
 
 
 def test_a_narrow_terminal_gets_one_record_below_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = (Column("NAME"), Column("COUNT", number=True), Column("LAST"))
+    columns = ("NAME", ">COUNT", "LAST")
 
     def printed(width: int) -> list[str]:
         return plain(shown_by(monkeypatch, width, lambda: table(columns, ROWS, caption="three")))

@@ -1,2 +1,1 @@
-"""From Singer lines to Arrow record batches: what the Spark reader does in its tasks, and what serves everything else
-that takes Arrow. Knows no engine."""
+"""From Singer lines to Arrow record batches, for the tasks of Spark and all else that takes Arrow. Knows no engine."""

@@ -40,10 +40,8 @@ BATCH_ROWS, BATCH_BYTES = 10_000, 4 << 20
 
 def scan(storage: Storage, prefix: str, runs: Sequence[Split], decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
     """The records that ``runs`` mean, in order, and no others; their members are read to the end all the same, and
-    checked. ``prefix`` is the key prefix of the stream.
-
-    Raises ``ValueDoesNotFitError``, ``BrokenFileError``, ``MissingFileError``, and what the storage raises.
-    """
+    checked. ``prefix`` is the key prefix of the stream. Raises ``ValueDoesNotFitError``, ``BrokenFileError``,
+    ``MissingFileError``, and what the storage raises."""
     folder = f"{storage.url.rstrip('/')}/{prefix}"
     for run in runs:
         files = files_by_offset(run.attached, run.file_offset, folder)

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from singerlake.adapters import open_storage
+from singerlake.cli.options import threads_option
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.work.engine import Engine, Threads
-from singerlake.work.parallel import THREADS
 from singerlake.work.processes import Processes
 
 ENGINES = ("threads", "processes", "spark")
@@ -29,20 +29,11 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="What reads the files: threads of one process, several processes, or the tasks of a Spark session.",
     )
-    threads = click.option(
-        "--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Files read at once."
-    )
-    return threads(engine(command))
+    return threads_option("Files read at once.")(engine(command))
 
 
 def reader(
-    engine: str,
-    lake: Lake,
-    threads: int,
-    *,
-    master: str | None = None,
-    remote: str | None = None,
-    at_once: bool = False,
+    engine: str, lake: Lake, threads: int, *, at_once: bool = False, **spark: str | None
 ) -> AbstractContextManager[Engine]:
     """The engine of that name, for as long as the block runs; ``master`` and ``remote`` say which Spark. ``at_once``:
     no answer is needed before the last one. Raises ``SettingError`` where it cannot be had."""
@@ -53,7 +44,7 @@ def reader(
         except ImportError as error:
             raise SettingError("--engine spark needs pyspark", hint="run: pip install 'singerlake[spark]'") from error
         groups = ALL_AT_ONCE if at_once else None
-        return spark_tasks(url, lake.settings, master=master, remote=remote, groups_per_core=groups)
+        return spark_tasks(url, lake.settings, groups_per_core=groups, **spark)
     if engine == "processes":
         return closing(Processes(partial(open_storage, url, lake.settings), threads))
     return nullcontext(Threads(lake.storage, threads))

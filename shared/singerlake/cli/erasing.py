@@ -4,42 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from singerlake.cli.output import UNTIL_COLLECTED, counted, files, first_of, shown
+from singerlake.cli.output import UNTIL_COLLECTED, counted, files, first_of, name_of, say, say_failure, shown
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, UnownedFile
 
 
-def told(one: EraseResult) -> list[str]:
+def say_erased(one: EraseResult, *, always: bool) -> None:
+    """What was done with a stream, ``always`` or where it was anything, and what failed after all was erased."""
+    if always or one.messages or one.left:
+        say(*_told(one))
+    if one.error is not None:
+        say_failure(one, f"{_verb(one)}, and then failed")
+
+
+def _told(one: EraseResult) -> Iterator[str]:
     """One line for what goes, one for each kind of what stays."""
     where = f"{len(one.files):,} of {counted(one.looked.files, 'file')}"
     would = "would be " if one.dry_run else ""
     what = f"{_amount(one, one.files)} {would}{_verb(one)} in {where}"
     if one.attached.files:
         what += f", with {files(one.attached, one.attached)}"
-    lines = [f"{_name(one)}: {what}"]
+    yield f"{name_of(one)}: {what}"
     if one.dry_run:
-        lines += _files(one, one.files)
+        yield from _files(one, one.files)
     unmet = one.values - len(one.values_held)
     if unmet and one.values > 1:
-        lines.append(f"  no record holds {unmet:,} of {counted(one.values, 'value')}")
+        yield f"  no record holds {unmet:,} of {counted(one.values, 'value')}"
     if one.now:
-        lines.append(f"  deleted: {files(one.deleted, one.deleted_attached)}")
+        yield f"  deleted: {files(one.deleted, one.deleted_attached)}"
     retired = [each for each in one.left if each.retired]
     if retired:
-        lines.append(f"  {_still(one, retired)} {UNTIL_COLLECTED}")
-        lines += _files(one, retired) if one.dry_run else []
+        yield f"  {_still(one, retired)} {UNTIL_COLLECTED}"
+        yield from _files(one, retired) if one.dry_run else ()
     unlisted = [each for each in one.left if not each.retired]
     if unlisted:
-        lines.append(
-            f"  {_still(one, unlisted)}, which nothing lists: a run at work may; see 'singerlake gc --orphans'"
-        )
-        lines += _files(one, unlisted)
-    lines += _unowned([each for each in one.unowned if each.retired], UNTIL_COLLECTED)
+        yield f"  {_still(one, unlisted)}, which nothing lists: a run at work may; see 'singerlake gc --orphans'"
+        yield from _files(one, unlisted)
+    yield from _unowned([each for each in one.unowned if each.retired], UNTIL_COLLECTED)
     unlisted_why = "and nothing lists {them}: a run at work may; see 'singerlake gc --orphans'"
-    lines += _unowned([each for each in one.unowned if not each.retired], unlisted_why)
+    yield from _unowned([each for each in one.unowned if not each.retired], unlisted_why)
     if one.messages and one.tables:
         again = "would be made anew by" if one.dry_run else "are made anew by"
-        lines.append(f"  tables made from it {again} their next run: {', '.join(map(shown, one.tables))}")
-    return lines
+        yield f"  tables made from it {again} their next run: {', '.join(map(shown, one.tables))}"
 
 
 def _unowned(those: Sequence[UnownedFile], why: str) -> Iterator[str]:
@@ -49,15 +54,6 @@ def _unowned(those: Sequence[UnownedFile], why: str) -> Iterator[str]:
         what = f"{counted(len(those), 'attached file')} that no record has {are} still stored"
         yield f"  {what}, {why.format(them=them)}"
         yield from first_of((each.key for each in those), "    ")
-
-
-def failure(one: EraseResult) -> str:
-    """The line that says what failed after all was erased."""
-    return f"{_name(one)}: {_verb(one)}, and then failed: {shown(str(one.error))}"
-
-
-def _name(one: EraseResult) -> str:
-    return f"{shown(one.tap)}/{shown(one.stream)}"
 
 
 def _verb(one: EraseResult) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
@@ -22,9 +22,7 @@ class SettingOption(click.Option):
 class Documented(click.Command):
     """A command with ``examples`` in its help, which suggests options of its own where one is mistyped."""
 
-    def __init__(self, *names: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
-        super().__init__(*names, **attributes)
-        self.examples = tuple(examples)
+    examples: Sequence[str] = ()
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Usage, examples, text and options."""
@@ -66,6 +64,22 @@ class Documented(click.Command):
         # --dry-run is near to --role-arn: a setting is suggested only where its name was begun.
         begun = [each for each in settings if name[:5] == each[:5]]
         return get_close_matches(name, own) or get_close_matches(name, begun)
+
+
+def command(short_help: str) -> Callable[[Callable[..., Any]], Documented]:
+    """A command; ``short_help`` is what lists of commands say of it."""
+    return click.command(cls=Documented, short_help=short_help)
+
+
+def examples(*lines: str) -> Callable[[click.Command], click.Command]:
+    """Give a ``Documented`` command its examples."""
+
+    def documented(command: click.Command) -> click.Command:
+        assert isinstance(command, Documented)
+        command.examples = lines
+        return command
+
+    return documented
 
 
 class ByTask(click.Group):

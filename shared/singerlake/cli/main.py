@@ -38,36 +38,19 @@ _TASKS: Mapping[str, tuple[str, ...]] = {
 }
 """What the commands are for, in the order in which help lists them."""
 
-_FOLDERS: Mapping[str, str] = {
-    "ls": "reading",
-    "versions": "reading",
-    "tail": "reading",
-    "diff": "reading",
-    "status": "reading",
-    "init": "writing",
-    "put": "writing",
-    "annotate": "writing",
-    "export": "reading",
-    "docs": "reading",
-    "verify": "upkeep",
-    "rebuild": "upkeep",
-    "vacuum": "upkeep",
-    "gc": "upkeep",
-    "drop": "removing",
-    "erase": "removing",
-    "expire": "removing",
-    "policy": "removing",
-    "commit-worker": "writing",
-    "lock": "upkeep",
-    "store": "",
-    "project": "",
+_FOLDERS: Mapping[str, tuple[str, ...]] = {
+    "reading": ("ls", "status", "versions", "diff", "tail", "export", "docs"),
+    "writing": ("init", "put", "annotate", "commit-worker"),
+    "upkeep": ("verify", "rebuild", "vacuum", "gc", "lock"),
+    "removing": ("erase", "drop", "expire", "policy"),
+    "": ("store", "project"),
 }
-"""The folder of each command's module below ``commands``. Those with subcommands have a folder of their own."""
+"""The commands whose modules are in each folder below ``commands``. Those with subcommands have one of their own."""
 
 
 class _Commands(ByTask):
-    """Commands whose foreseen errors are one line on standard error, and an interruption, too. Each is imported when it
-    is asked for: all of them take as long as a small lake to look at."""
+    """Commands that return their exit codes, None for 0, and whose foreseen errors are one line on standard error, and
+    an interruption, too. Each is imported when it is asked for: all of them take as long as a small lake to look at."""
 
     tasks = _TASKS
 
@@ -75,9 +58,10 @@ class _Commands(ByTask):
         return [name for names in _TASKS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _FOLDERS:
+        folder = next((each for each, names in _FOLDERS.items() if cmd_name in names), None)
+        if folder is None:
             return None
-        path = ("singerlake", "cli", "commands", _FOLDERS[cmd_name], cmd_name.replace("-", "_"))
+        path = ("singerlake", "cli", "commands", folder, cmd_name.replace("-", "_"))
         with collector_paused():
             module = importlib.import_module(".".join(filter(None, path)))
         return next(each for each in vars(module).values() if isinstance(each, click.Command) and each.name == cmd_name)
@@ -85,7 +69,7 @@ class _Commands(ByTask):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with terminable():
-                return super().invoke(ctx)
+                ctx.exit(super().invoke(ctx) or 0)
         except KeyboardInterrupt as interruption:
             click.echo("interrupted; what was done so far stays, and running it again does the rest", err=True)
             ctx.exit(TERMINATED if isinstance(interruption, Terminated) else INTERRUPTED)
@@ -102,7 +86,7 @@ class _Commands(ByTask):
             # A command that failed has loaded it; help and the version do without.
             from singerlake.cli.output import say_error
 
-            say_error(ctx, error)
+            say_error(error)
             ctx.exit(exit_code([error]))
 
 

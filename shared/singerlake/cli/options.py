@@ -14,12 +14,15 @@ import click
 from singerlake.cli import completion
 from singerlake.cli.help import SettingOption
 from singerlake.cli.lakes import VARIABLE, find_lake
-from singerlake.cli.output import be_quiet, write_json
+from singerlake.cli.output import note
 from singerlake.errors import LakeError, SettingError
 from singerlake.format.metadata.retention import age_of
 from singerlake.lake import Lake
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
+from singerlake.upkeep.defaults import GRACE
+from singerlake.work.parallel import THREADS
 
+_LEAST_INTERVAL = timedelta(seconds=1)
 PREFIX = "SINGERLAKE"
 """Of environment variables: ``SINGERLAKE_LAKE_ROOT``, ``SINGERLAKE_S3_ENDPOINT_URL``, ... as Meltano sets them."""
 
@@ -37,9 +40,11 @@ def with_lake(
     names: Names | None = None,
 ) -> Callable[..., Any]:
     """Give a command the argument LAKE and the settings of storage, and call it with the ``Lake`` that ``find_lake``
-    finds. ``damaged``: also where its root metadata cannot be read, which is then the command's to report. ``absent``:
-    also where there is none yet. ``stores``: the settings of manifest stores are options too; in the environment they
-    are always looked for. ``names``: arguments that come after LAKE, or alone where LAKE is left out.
+    finds. What it returns is the exit code. Options that it only gives on to a method of ``Lake``, by the names of its
+    parameters, it may take as ``asked``. ``damaged``: also where the root metadata cannot be read, which is then the
+    command's to report. ``absent``: also where there is none yet. ``stores``: the settings of manifest stores are
+    options too; in the environment they are always looked for. ``names``: arguments that come after LAKE, or alone
+    where LAKE is left out.
 
     Secrets are taken from the environment alone: a command line can be read by every process of the machine.
     """
@@ -68,8 +73,7 @@ def with_lake(
 
 @dataclass(frozen=True)
 class Names:
-    """What a command takes behind LAKE: one argument for each of ``singles``, of which ``optional`` may be left out; or
-    any number of ``many``."""
+    """What follows LAKE: one argument for each of ``singles``, which may be left out if ``optional``; or ``many``."""
 
     singles: tuple[str, ...] = ()
     optional: bool = False
@@ -104,8 +108,7 @@ def with_settings(command: Callable[..., Any], *, stores: bool = False) -> Calla
 
 
 def settings_in(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a command's options, which are taken out of its arguments, and for all others those of the
-    environment."""
+    """The settings of a command's options, taken out of its arguments, and all others as the environment has them."""
     config = {name: _in_environment(name, kind) for name, kind in _SETTINGS.items() if name not in arguments}
     return config | {name: arguments.pop(name) for name in _SETTINGS if name in arguments}
 
@@ -143,59 +146,98 @@ def _setting(name: str, kind: dict[str, Any], about: str) -> Callable[[Command],
     )
 
 
-tap_option = click.option(
-    "--tap",
-    metavar="GLOB",
-    shell_complete=completion.taps,
-    help="Only this tap, or those that a pattern such as 'pg_*' matches.",
-)
-stream_option = click.option(
-    "--stream",
-    metavar="GLOB",
-    shell_complete=completion.streams,
-    help="Only streams of this name, or those that a pattern such as 'log_*' matches.",
-)
-one_tap_option = click.option(
-    "--tap",
-    metavar="GLOB",
-    shell_complete=completion.taps,
-    help="The tap. Not needed where the lake has one stream.",
-)
-one_stream_option = click.option(
-    "--stream",
-    metavar="GLOB",
-    shell_complete=completion.streams,
-    help="The stream. Not needed where the lake, or the tap, has one.",
-)
+def tap_named(does: str, *, metavar: str = "GLOB", required: bool = False) -> Callable[[Command], Command]:
+    """``--tap``; ``does`` is its help."""
+    return click.option("--tap", metavar=metavar, required=required, shell_complete=completion.taps, help=does)
+
+
+def _stream_named(does: str) -> Callable[[Command], Command]:
+    return click.option("--stream", metavar="GLOB", shell_complete=completion.streams, help=does)
+
+
+tap_option = tap_named("Only this tap, or those that a pattern such as 'pg_*' matches.")
+stream_option = _stream_named("Only streams of this name, or those that a pattern such as 'log_*' matches.")
+_one_tap_option = tap_named("The tap. Not needed where the lake has one stream.")
+_one_stream_option = _stream_named("The stream. Not needed where the lake, or the tap, has one.")
+
+
+def streams_options(command: Command) -> Command:
+    """``--tap`` and ``--stream`` of a command about any number of streams."""
+    return tap_option(stream_option(command))
+
+
+def one_stream_options(command: Command) -> Command:
+    """``--tap`` and ``--stream`` of a command about one stream."""
+    return _one_tap_option(_one_stream_option(command))
+
+
 quiet_option = click.option(
     "--quiet",
     "-q",
     is_flag=True,
     expose_value=False,
     is_eager=True,
-    callback=be_quiet,
+    callback=note,
     help="Print only problems; show no progress.",
 )
 json_option = click.option(
-    "--json", "as_json", is_flag=True, callback=write_json, help="Write JSON to standard output, errors included."
+    "--json", is_flag=True, expose_value=False, callback=note, help="Write JSON to standard output, errors included."
 )
 
 
-def shows_first(flag: str, does: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a command show what it would do, and do it with ``flag``, or ``--yes``, which is the same for all: it is
-    called with ``dry_run``. ``does`` begins the help of the flag."""
+def result_options(command: Command) -> Command:
+    """``--json`` and ``--quiet`` of a command that checks or changes something."""
+    return json_option(quiet_option(command))
+
+
+def threads_option(does: str) -> Callable[[Command], Command]:
+    """``--threads``; ``does`` is its help."""
+    return click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help=does)
+
+
+def shows_first(flag: str, does: str, *, now: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a command show what it would do, and do it with ``flag`` or ``--yes``: it is called with ``dry_run``.
+    ``does`` begins the help of the flag. ``now`` is the help of ``--now``, which goes with the flag alone."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def chosen(*given: Any, act: bool, asked: bool, **arguments: Any) -> Any:
             if act and asked:
                 raise click.UsageError(f"{flag} and --dry-run exclude each other")
+            if arguments.get("now") and not act:
+                raise click.UsageError(f"--now needs {flag}")
             return command(*given, dry_run=not act, **arguments)
 
-        shown = click.option("--dry-run", "asked", is_flag=True, help="Only show what would be done, as without it.")
+        made = click.option("--now", is_flag=True, help=now)(chosen) if now else chosen
+        made = click.option("--dry-run", "asked", is_flag=True, help="Only show what would be done, as without it.")(
+            made
+        )
         names = dict.fromkeys((flag, "--yes"))
-        acting = click.option(*names, "act", is_flag=True, help=f"{does}; otherwise only show what would be done.")
-        return acting(shown(chosen))
+        return click.option(*names, "act", is_flag=True, help=f"{does}; otherwise only show what would be done.")(made)
+
+    return decorate
+
+
+DELETE_NOW = "With --delete: delete the files at once. Readers that still read them fail."
+
+
+def follow_options(*flags: str, does: str, every: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a command take ``--follow`` and ``--every``, as one number of seconds; None: it is to end by itself. ``does``
+    is the help of ``--follow``, and ``every`` the time by default."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def chosen(*given: Any, follow: bool, interval: timedelta | None, **arguments: Any) -> Any:
+            if interval is not None and not follow:
+                raise click.UsageError("--every is for --follow")
+            if interval is not None and interval < _LEAST_INTERVAL:
+                raise click.UsageError("--every is 1s at least")
+            seconds = (interval or duration(every)).total_seconds() if follow else None
+            return command(*given, follow=seconds, **arguments)
+
+        text = f"How often --follow looks for what is new. Default: {every}."
+        made = click.option("--every", "interval", type=duration, metavar="TIME", help=text)(chosen)
+        return click.option(*flags, "follow", is_flag=True, help=does)(made)
 
     return decorate
 
@@ -213,3 +255,10 @@ def duration(text: str) -> timedelta:
         return age_of(text, "duration")
     except SettingError as error:
         raise click.BadParameter(f"{error.message}; write 90s, 30m, 12h or 7d") from None
+
+
+def grace_option(does: str) -> Callable[[Command], Command]:
+    """``--grace``; ``does`` is its help."""
+    return click.option(
+        "--grace", type=duration, default=f"{GRACE.days}d", show_default=True, metavar="TIME", help=does
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -32,41 +32,51 @@ _GAP = "  "
 SEE_BELOW = "! see below"
 """Stands in a table where a row has no values, and ``say_troubles`` says why."""
 
-_QUIET = f"{__name__}.quiet"
-_JSON = f"{__name__}.json"
+Result = TypeVar("Result")
 
 
-def be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    """Of ``--quiet``: keep reports, notes and progress to oneself while this command runs."""
-    del param
-    ctx.meta[_QUIET] = value
+def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Of a flag that ``is_asked`` looks for while this command runs."""
+    ctx.meta[f"{__name__}.{param.name}"] = value
 
 
-def is_quiet() -> bool:
-    """Whether the command that runs was told to be quiet."""
+def is_asked(flag: str) -> bool:
+    """Whether the command that runs was given ``--quiet`` or ``--json``."""
     ctx = click.get_current_context(silent=True)
-    return ctx is not None and bool(ctx.meta.get(_QUIET))
+    return ctx is not None and bool(ctx.meta.get(f"{__name__}.{flag}"))
 
 
-def write_json(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
-    """Of ``--json``: an error that ends the command is a JSON document, too."""
-    del param
-    ctx.meta[_JSON] = value
-    return value
-
-
-def say_error(ctx: click.Context, error: SingerlakeError) -> None:
+def say_error(error: SingerlakeError) -> None:
     """What ended a command: a line on standard error, and on standard output ``{"error": ...}`` with ``--json``."""
     click.echo(f"error: {shown(str(error))}", err=True)
-    if ctx.meta.get(_JSON):
+    if is_asked("json"):
         say_json({"error": error})
 
 
-def say(line: str, *, problem: bool = False) -> None:
-    """One line on standard output; a quiet command says only what is a ``problem``."""
-    if problem or not is_quiet():
-        clear_bars()
-        click.echo(line)
+def show(result: Result, tell: Callable[[Result], object]) -> None:
+    """What a command gives: as JSON with ``--json``, and otherwise as ``tell`` says it."""
+    if is_asked("json"):
+        say_json(result)
+    else:
+        tell(result)
+
+
+def say(*lines: str, problem: bool = False) -> None:
+    """Lines on standard output; a quiet command says only what is a ``problem``."""
+    if problem or not is_asked("quiet"):
+        for line in lines:
+            clear_bars()
+            click.echo(line)
+
+
+def name_of(one: Any) -> str:
+    """What a line about a table or a stream of a result begins with."""
+    return shown(one.table) if hasattr(one, "table") else f"{shown(one.tap)}/{shown(one.stream)}"
+
+
+def say_failure(one: Any, what: str) -> None:
+    """That ``what`` is how far a stream got, and its error."""
+    say(f"{name_of(one)}: {what}: {shown(str(one.error))}", problem=True)
 
 
 def say_json(value: Any) -> None:
@@ -123,18 +133,11 @@ def _files(count: Tally, noun: str) -> str:
     return f"{counted(count.files, noun)} ({size(count.bytes)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """``number``: to the right."""
-
-    title: str
-    number: bool = False
-
-
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: str = "") -> None:
-    """A table on standard output. A terminal that is too narrow for it gets one record below another, with a line for
-    each field that has a value. Nothing is ever cut: elsewhere a table is as wide as it needs."""
-    titles = [column.title for column in columns]
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "") -> None:
+    """A table on standard output, with a title for each of ``columns``; one that begins with ``>`` is of numbers, which
+    stand to the right. A terminal that is too narrow for it gets one record below another, with a line for each field
+    that has a value. Nothing is ever cut: elsewhere a table is as wide as it needs."""
+    titles = [column.removeprefix(">") for column in columns]
     cells = [[shown(cell) for cell in row] for row in rows]
     widths = [max(cell_width(row[at]) for row in (titles, *cells)) for at in range(len(columns))]
     terminal = sys.stdout.isatty()
@@ -149,11 +152,11 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: 
         click.echo(caption)
 
 
-def say_troubles(troubles: Iterable[tuple[str, str]]) -> None:
-    """Below a table, a line for each row that has ``SEE_BELOW``: what it is about, and why. In the table it would push
-    every other column away."""
-    for name, trouble in troubles:
-        say(f"{shown(name)}: {shown(trouble)}", problem=True)
+def say_troubles(rows: Iterable[Any]) -> None:
+    """Below a table, the ``trouble`` of each row that has ``SEE_BELOW``: in the table it would be too wide."""
+    for each in rows:
+        if each.trouble:
+            say(f"{name_of(each)}: {shown(each.trouble)}", problem=True)
 
 
 def _say_records(titles: Sequence[str], records: Sequence[Sequence[str]]) -> None:
@@ -170,15 +173,14 @@ def _heading(text: str) -> str:
     return text if os.environ.get("TERM") == "dumb" else click.style(text, bold=True)
 
 
-def _padded(text: str, width: int, column: Column) -> str:
+def _padded(text: str, width: int, column: str) -> str:
     space = " " * (width - cell_width(text))
-    return space + text if column.number else text + space
+    return space + text if column.startswith(">") else text + space
 
 
 @contextmanager
 def progress(unit: str = "bytes") -> Iterator[Report | None]:
-    """What a method takes as its ``progress`` while the block runs: a display on standard error of what is worked on,
-    counted in ``unit``; where that is empty, the name says in what. None where that is not a terminal or the command is
-    quiet."""
-    with nullcontext() if is_quiet() else bar(sys.stderr, unit) as drawn:
+    """What a method takes as its ``progress`` while the block runs: a display on standard error, counted in ``unit``,
+    or, where that is empty, in what the name says. None where that is not a terminal or the command is quiet."""
+    with nullcontext() if is_asked("quiet") else bar(sys.stderr, unit) as drawn:
         yield None if drawn is None else drawn.show

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import BrokenFileError, MissingFileError, SettingError, ValueDoesNotFitError
@@ -26,18 +27,18 @@ _BATCH_ROWS, _BATCH_BYTES = 1000, 32 << 20
 """What is given back at once, about. Spark gives 10,000 paths at once, whatever their files hold."""
 
 
+@dataclass(frozen=True)
 class FileReader:
     """What tasks do with paths; it travels to them with the settings of the lake's storage."""
 
-    def __init__(self, path: str, settings: tuple[tuple[str, Any], ...]) -> None:
-        self._path = path
-        self._settings = settings
+    path: str
+    settings: tuple[tuple[str, Any], ...]
 
     def __call__(self, paths: Iterator[pa.Array]) -> Iterator[pa.Array]:
         """The bytes of the file at each path, in arrays of any length. Raises as ``file_bytes`` says."""
         import pyarrow as pa
 
-        there = task_storage(self._path, self._settings)
+        there = task_storage(self.path, self.settings)
         for array in paths:
             values: list[bytes | None] = []
             size = 0

@@ -28,13 +28,13 @@ def file_bytes(column: Column | str, path: str, **options: Any) -> Column:
     from singerlake.errors import SettingError
     from singerlake.settings import STORAGE_SETTINGS
     from singerlake.spark.file_reader import FileReader
-    from singerlake.spark.options import absolute, storage
+    from singerlake.spark.options import absolute, storage, text_of
 
     if not hasattr(functions, "arrow_udf"):
         raise SettingError(
             "file_bytes needs pyspark 4.1 or newer", hint="upgrade pyspark, or open files by LakeStream.open_file"
         )
-    given = {name.lower(): _text(value) for name, value in options.items()}
+    given = {name.lower(): text_of(value) for name, value in options.items()}
     unknown = next((name for name in given if name not in STORAGE_SETTINGS), None)
     if unknown is not None:
         raise SettingError(f"option {unknown!r} is not known", hint=f"use one of: {', '.join(STORAGE_SETTINGS)}")
@@ -47,7 +47,3 @@ def file_bytes(column: Column | str, path: str, **options: Any) -> Column:
     file_bytes.__annotations__ = {"paths": Iterator[pa.Array], "return": Iterator[pa.Array]}
     made: Column = functions.arrow_udf(file_bytes, BinaryType())(column)
     return made
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -38,10 +38,8 @@ class Java:
 
 
 def ensure_java(environ: MutableMapping[str, str] = os.environ) -> Java:
-    """Set ``JAVA_HOME`` for Spark, and ``PYSPARK_PYTHON`` to this interpreter unless it is set; return the Java.
-
-    Call it before the first SparkSession. Raises SettingError when there is no Java of version 17 or newer.
-    """
+    """Set ``JAVA_HOME`` for Spark, and ``PYSPARK_PYTHON`` to this interpreter unless it is set; return the Java. Call
+    it before the first SparkSession. Raises SettingError when there is no Java of version 17 or newer."""
     java = find_java(environ)
     environ["JAVA_HOME"] = str(java.home)
     environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -40,8 +40,7 @@ def open_stream(options: ReadOptions) -> LakeStream:
 
 @named_as_options()
 def snapshot(stream: LakeStream) -> Manifest:
-    """The stream's state as it is now, read from storage as far as it is not known already. Raises as
-    ``LakeStream.snapshot``."""
+    """The stream's state as it is now, read as far as it is not known already. Raises as ``LakeStream.snapshot``."""
     storage = stream.lake.storage
     entry = storage.head(layout.manifest_key(stream.tap, stream.name))
     if entry is None:
@@ -66,8 +65,7 @@ def snapshot(stream: LakeStream) -> Manifest:
 
 @named_as_options()
 def wanted_of(stream: LakeStream, request: Request) -> tuple[Manifest, Request]:
-    """The stream's state as it is now, and what is wanted of it with offsets instead of commits. Raises as ``snapshot``
-    and ``bounded``."""
+    """The stream's state, and what is wanted of it with offsets for commits. Raises as ``snapshot`` and ``bounded``."""
     return bounded(stream.lake.storage, stream.tap, stream.name, lambda: snapshot(stream), request)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgspec
@@ -31,8 +32,7 @@ _USE_A_VIEW = "use CREATE TEMPORARY VIEW name USING singerlake OPTIONS (path '..
 
 def checked(given: Mapping[str, str], optional: Sequence[str], of_streams: Sequence[str] = ()) -> dict[str, str]:
     """The options under lower-case names, the required ones among them; beside those of S3, ``optional`` and
-    ``of_streams`` none is known. Raises ``SettingError`` naming the option, and where Spark makes or reads a table of
-    its catalogue."""
+    ``of_streams`` none is known. Raises ``SettingError``, also where Spark makes or reads a table of its catalogue."""
     options = {name.lower(): value for name, value in given.items()}
     if options.keys() >= _OF_A_TABLE:
         raise SettingError("Spark would make a table from this, and read it without its options", hint=_USE_A_VIEW)
@@ -75,15 +75,13 @@ def _of_kind(name: str, described: Mapping[str, Any], options: Mapping[str, str]
 
 @named_as_options()
 def absolute(path: str) -> str:
-    """A lake root that is independent of the working folder, which tasks do not share with the driver. Raises
-    ``SettingError``."""
+    """A lake root without the working folder, which tasks do not share with the driver. Raises ``SettingError``."""
     root = parse_root(path)
     return os.path.abspath(root.path) if isinstance(root, FolderRoot) else path
 
 
 def names(option: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Names between commas, or, for names that hold commas or spaces of their own, a JSON array of strings. Raises
-    ``SettingError``."""
+    """Names between commas, or a JSON array of strings, for names that hold commas. Raises ``SettingError``."""
     text = options.get(option)
     if text is None:
         return None
@@ -95,6 +93,15 @@ def names(option: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
                 f"option {option!r} is not a JSON array of strings: {error}", hint='write ["a","b"], or a,b'
             ) from None
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def text_of(value: Any) -> str:
+    """What a caller in Python gives as the text of an option."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return json.dumps(list(value))
+    return str(value)
 
 
 def truth(name: str, text: str) -> bool:
@@ -114,31 +121,8 @@ def whole(name: str, options: Mapping[str, str], *, default: int, least: int, mo
     return int(text)
 
 
-OPTIONAL = (
-    "from_version",
-    "versions",
-    "from_offset",
-    "to_offset",
-    "as_of",
-    "from_commit",
-    "lineage",
-    "columns",
-    "metadata",
-    "record",
-    "files",
-    "messages",
-    "mode",
-    "variant",
-    "skip_expired",
-    "partition_bytes",
-    "cores",
-    "pushdown",
-)
-LIMITS = (
-    "maxRecordsPerTrigger",
-    "maxFilesPerTrigger",
-    "maxBytesPerTrigger",
-)
+OPTIONAL = (*(each.name for each in fields(Request)), "pushdown")
+LIMITS = ("maxRecordsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,25 +136,11 @@ class Limits:
     def __bool__(self) -> bool:
         return (self.records, self.files, self.bytes) != (None, None, None)
 
-    def within(self, other: Limits) -> Limits:
-        """The stricter of both, limit by limit."""
-        return Limits(
-            records=_least(self.records, other.records),
-            files=_least(self.files, other.files),
-            bytes=_least(self.bytes, other.bytes),
-        )
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    given = [value for value in (one, other) if value is not None]
-    return min(given) if given else None
-
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Where and what to read. ``path`` is the lake root, absolute where it is local; ``storage`` holds the
-    options of storages, and of the table that has newer states, under the names of the plugins' settings, secrets
-    among them, and is not shown."""
+    """Where and what to read. ``path`` is the lake root, absolute where it is local; ``storage`` holds the options of
+    storages and of the table with newer states, as the plugins name them, secrets among them, and is not shown."""
 
     path: str
     tap: str
@@ -204,17 +174,13 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             from_commit=_text("from_commit", options),
             lineage=options.get("lineage"),
             columns=names("columns", options),
-            metadata=truth("metadata", options.get("metadata", "false")),
-            record=truth("record", options.get("record", "false")),
-            files=truth("files", options.get("files", "false")),
             messages=messages_of(options.get("messages", MessageKinds.RECORDS.value)),
-            variant=truth("variant", options.get("variant", "false")),
-            skip_expired=truth("skip_expired", options.get("skip_expired", "false")),
             mode=mode_of(options.get("mode", Mode.PERMISSIVE.value)),
-            partition_bytes=_positive(
+            partition_bytes=_number(
                 "partition_bytes", options, "not a positive number of bytes", "write it in digits, as 67108864"
             ),
-            cores=_positive("cores", options, "not a positive number", "write it in digits, as 16"),
+            cores=_number("cores", options, "not a positive number", "write it in digits, as 16"),
+            **{name: truth(name, options.get(name, "false")) for name in _FLAGS},
         ),
         storage={**storage(options), **{name: options[name] for name in QUERY_SETTINGS if name in options}},
         limits=Limits(
@@ -238,30 +204,24 @@ def _text(option: str, options: Mapping[str, str]) -> str | None:
     return None if text is None else text.strip()
 
 
+_FLAGS = ("metadata", "record", "files", "variant", "skip_expired")
 _MOST_DIGITS = 18
 """Of a number, which no offset and no size has more of; ``int`` takes thousands, and then refuses."""
 
 
 def _offset(option: str, options: Mapping[str, str]) -> int | None:
-    return _number(option, options, "no offset", "write a record offset in digits, as 120000")
+    return _number(option, options, "no offset", "write a record offset in digits, as 120000", least=0)
 
 
 def _limit(option: str, options: Mapping[str, str]) -> int | None:
-    return _positive(option, options, "not a positive number", "write it in digits, as 1000000")
+    return _number(option, options, "not a positive number", "write it in digits, as 1000000")
 
 
-def _positive(option: str, options: Mapping[str, str], wrong: str, hint: str) -> int | None:
-    number = _number(option, options, wrong, hint)
-    if number == 0:
-        raise SettingError(f"option {option!r} is {wrong}", hint=hint)
-    return number
-
-
-def _number(option: str, options: Mapping[str, str], wrong: str, hint: str) -> int | None:
+def _number(option: str, options: Mapping[str, str], wrong: str, hint: str, *, least: int = 1) -> int | None:
     text = options.get(option.lower())
     if text is None:
         return None
     digits = text.strip()
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS) or int(digits) < least:
         raise SettingError(f"option {option!r} is {wrong}", hint=hint)
     return int(digits)

@@ -59,12 +59,10 @@ class SingerlakeDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
         return "singerlake"
 
     def schema(self) -> StructType:
-        """The columns of the versions selected; pins what will be read. Raises ``NotALakeError``, ``UnknownNameError``
-        and whatever reading the manifest raises."""
+        """The columns of the versions selected; pins what will be read. Raises as ``open_stream`` and ``wanted_of``."""
         from singerlake.arrow.plan.snapshot import declared, projected, selected
         from singerlake.format.state.files.totals import totals_of
         from singerlake.spark.spark_types import to_spark
@@ -112,8 +110,7 @@ class SingerlakeDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of rows of ``schema``; the stream is there when this returns. Raises ``SettingError`` where
-        ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownNameError``, and what opening a stream
-        raises."""
+        ``overwrite`` is asked for and for what JSON cannot hold, ``UnknownNameError``, and as opening a stream."""
         from singerlake.spark.write import prepare, write_options
 
         if self._is_table:
@@ -135,7 +132,6 @@ class SingerlakeDataSource(DataSource):
 
     @property
     def _is_table(self) -> bool:
-        """Whether the options name a table, and not a stream."""
         return any(name.lower() == "table" for name in self._given)
 
     @cached_property

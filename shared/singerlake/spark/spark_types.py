@@ -7,21 +7,7 @@ from typing import TYPE_CHECKING
 
 from singerlake.arrow.plan.request import MessageKinds, Request, own_columns
 from singerlake.arrow.plan.snapshot import unknown_column
-from singerlake.arrow.schema.columns import (
-    Array,
-    Boolean,
-    Column,
-    Date,
-    Decimal,
-    Double,
-    Field,
-    Integer,
-    JsonText,
-    Struct,
-    Text,
-    Timestamp,
-    Variant,
-)
+from singerlake.arrow.schema import columns as types
 from singerlake.arrow.schema.own import (
     ATTACHED_FILES,
     FILES,
@@ -39,36 +25,36 @@ if TYPE_CHECKING:
     from pyspark.sql import types as spark
 
 
-def to_spark(columns: Struct) -> spark.StructType:
+def to_spark(columns: types.Struct) -> spark.StructType:
     """The schema of a DataFrame with these columns; all of it nullable, since a raw record may lack anything."""
     from pyspark.sql import types as spark
 
     return spark.StructType([spark.StructField(field.name, _spark(field.type), True) for field in columns.fields])
 
 
-def _spark(column: Column) -> spark.DataType:
+def _spark(column: types.Column) -> spark.DataType:
     from pyspark.sql import types as spark
 
-    if isinstance(column, Struct):
+    if isinstance(column, types.Struct):
         return to_spark(column)
-    if isinstance(column, Array):
+    if isinstance(column, types.Array):
         return spark.ArrayType(_spark(column.element), True)
-    if isinstance(column, Decimal):
+    if isinstance(column, types.Decimal):
         return spark.DecimalType(column.precision, column.scale)
-    if isinstance(column, Integer):
+    if isinstance(column, types.Integer):
         return {8: spark.ByteType, 16: spark.ShortType, 32: spark.IntegerType, 64: spark.LongType}[column.bits]()
-    if isinstance(column, Timestamp):
+    if isinstance(column, types.Timestamp):
         return spark.TimestampType() if column.zoned else spark.TimestampNTZType()
     simple: dict[type, spark.DataType] = {
-        Boolean: spark.BooleanType(),
-        Double: spark.DoubleType(),
-        Date: spark.DateType(),
-        Variant: spark.VariantType(),
+        types.Boolean: spark.BooleanType(),
+        types.Double: spark.DoubleType(),
+        types.Date: spark.DateType(),
+        types.Variant: spark.VariantType(),
     }
     return simple.get(type(column), spark.StringType())
 
 
-def requested(schema: spark.StructType, known: Struct | None, request: Request | None = None) -> Struct:
+def requested(schema: spark.StructType, known: types.Struct | None, request: Request | None = None) -> types.Struct:
     """What a user's schema asks for, in the light of what the lake declares (None: it declares nothing yet): a string
     column is the string itself where one is declared, otherwise the value's JSON text.
 
@@ -100,7 +86,7 @@ def requested(schema: spark.StructType, known: Struct | None, request: Request |
         _check_files(schema[FILES].dataType)
     fields = _requested_struct(schema, known, "").fields
     fixed = {field.name: field for field in (RESCUED, RECORD_TEXT) if field.name in own}
-    return Struct(tuple(fixed.get(field.name, field) for field in fields))
+    return types.Struct(tuple(fixed.get(field.name, field) for field in fields))
 
 
 def _check_nullable(schema: spark.StructType) -> None:
@@ -134,8 +120,7 @@ def _fields_in(array: spark.DataType) -> dict[str, str]:
 
 
 def _own(request: Request) -> dict[str, tuple[str, tuple[type[spark.DataType], ...]]]:
-    """The lake's own columns as SQL has them, and the types they can be read as; the time of extraction is read as any
-    time is."""
+    """The lake's own columns as SQL has them, and the types they can be read as; but for the time of extraction."""
     from pyspark.sql import types as spark
 
     text = ("STRING", (spark.StringType,))
@@ -144,44 +129,44 @@ def _own(request: Request) -> dict[str, tuple[str, tuple[type[spark.DataType], .
     return {name: integer if name in (OFFSET, TABLE_VERSION) else text for name in names}
 
 
-def _requested_struct(schema: spark.StructType, known: Struct | None, path: str) -> Struct:
+def _requested_struct(schema: spark.StructType, known: types.Struct | None, path: str) -> types.Struct:
     fields = []
     for item in schema.fields:
         declared = known.get(item.name) if known is not None else None
         if known is not None and declared is None:
             raise unknown_column(known, item.name, path)
         column = _requested(item.dataType, declared.type if declared else None, path + item.name)
-        fields.append(Field(item.name, column, item.nullable))
-    return Struct(tuple(fields))
+        fields.append(types.Field(item.name, column, item.nullable))
+    return types.Struct(tuple(fields))
 
 
-def _requested(wanted: spark.DataType, declared: Column | None, path: str) -> Column:
+def _requested(wanted: spark.DataType, declared: types.Column | None, path: str) -> types.Column:
     from pyspark.sql import types as spark
 
     if isinstance(wanted, spark.StructType):
-        return _requested_struct(wanted, declared if isinstance(declared, Struct) else None, path + ".")
+        return _requested_struct(wanted, declared if isinstance(declared, types.Struct) else None, path + ".")
     if isinstance(wanted, spark.ArrayType):
-        element = declared.element if isinstance(declared, Array) else None
-        return Array(_requested(wanted.elementType, element, path + "[]"))
+        element = declared.element if isinstance(declared, types.Array) else None
+        return types.Array(_requested(wanted.elementType, element, path + "[]"))
     if isinstance(wanted, spark.StringType):
-        return Text() if declared is None or _is_text(declared) else JsonText()
+        return types.Text() if declared is None or types.is_string(declared) else types.JsonText()
     if isinstance(wanted, spark.DecimalType):
-        text = declared is None or isinstance(declared, JsonText) or _is_text(declared)
-        number = declared is None or not _is_text(declared)
-        if isinstance(declared, Decimal):
+        text = declared is None or isinstance(declared, types.JsonText) or types.is_string(declared)
+        number = declared is None or not types.is_string(declared)
+        if isinstance(declared, types.Decimal):
             text, number = declared.text, declared.number
-        return Decimal(wanted.precision, wanted.scale, number=number, text=text)
-    simple: dict[type, Column] = {
-        spark.BooleanType: Boolean(),
-        spark.ByteType: Integer(8),
-        spark.ShortType: Integer(16),
-        spark.IntegerType: Integer(32),
-        spark.LongType: Integer(64),
-        spark.DoubleType: Double(),
-        spark.TimestampType: Timestamp(),
-        spark.TimestampNTZType: Timestamp(zoned=False),
-        spark.DateType: Date(),
-        spark.VariantType: Variant(),
+        return types.Decimal(wanted.precision, wanted.scale, number=number, text=text)
+    simple: dict[type, types.Column] = {
+        spark.BooleanType: types.Boolean(),
+        spark.ByteType: types.Integer(8),
+        spark.ShortType: types.Integer(16),
+        spark.IntegerType: types.Integer(32),
+        spark.LongType: types.Integer(64),
+        spark.DoubleType: types.Double(),
+        spark.TimestampType: types.Timestamp(),
+        spark.TimestampNTZType: types.Timestamp(zoned=False),
+        spark.DateType: types.Date(),
+        spark.VariantType: types.Variant(),
     }
     if type(wanted) not in simple:
         raise SettingError(
@@ -190,10 +175,6 @@ def _requested(wanted: spark.DataType, declared: Column | None, path: str) -> Co
             "timestamp_ntz, variant, array or struct; or read a string and convert it in Spark",
         )
     return simple[type(wanted)]
-
-
-def _is_text(column: Column) -> bool:
-    return isinstance(column, Text | Timestamp | Date) or (isinstance(column, Decimal) and not column.number)
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +99,7 @@ def _reads(commit: str, options: Mapping[str, Any], stream: str) -> bool:
 
 
 def _options_of(stream: str, path: str, tap: str, options: Mapping[str, Any]) -> dict[str, str]:
-    from singerlake.spark.options import REQUIRED
+    from singerlake.spark.options import REQUIRED, text_of
 
     given = {"path": path, "tap": tap, "stream": stream}
     for option, value in options.items():
@@ -108,13 +107,5 @@ def _options_of(stream: str, path: str, tap: str, options: Mapping[str, Any]) ->
             raise SettingError(f"option {option!r} is given twice", hint="path, tap and streams are arguments")
         own = value.get(stream) if isinstance(value, Mapping) else value
         if own is not None:
-            given[option] = _text(own)
+            given[option] = text_of(own)
     return given
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return json.dumps(list(value))
-    return str(value)

@@ -101,8 +101,7 @@ def spark_tasks(
     groups_per_core: int | None = None,
 ) -> Iterator[SparkTasks]:
     """The engine on the session that is active, or on a new one which ends with the block: of the Spark at ``master``,
-    of the Connect server at ``remote``, or as the environment configures it. Raises ``SettingError`` where a Java is
-    needed and there is none."""
+    of the Connect server at ``remote``, or as the environment says. Raises ``SettingError`` for a missing Java."""
     from pyspark.sql import SparkSession
 
     from singerlake.spark.java import ensure_java

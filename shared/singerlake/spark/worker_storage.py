@@ -18,20 +18,24 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=8)
 def task_storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
-    """The storage that the options of a DataFrame name."""
     return open_storage(path, storage_settings(dict(settings)))
 
 
 def worker_storage(url: str, settings: StorageSettings | None) -> Storage:
     """The storage of a lake. Raises ``NotALakeError`` where the lake is not there."""
     storage = _storage(url, settings)
+    require_lake(storage, url)
+    return storage
+
+
+def require_lake(storage: Storage, url: str) -> None:
+    """Raise ``NotALakeError`` where the lake is not there."""
     if not storage.list_folder(f"{layout.RAW}/").folders:
         raise NotALakeError(
             "nothing here is a lake, on the machine that runs this task",
             hint="a local path has to be the same folder on the driver and all workers; or use s3://",
             path=url,
-        )
-    return storage
+        ) from None
 
 
 @lru_cache(maxsize=8)

@@ -57,10 +57,8 @@ class WrittenFiles(WriterCommitMessage):
 
 
 def prepare(options: WriteOptions, schema: StructType, overwrite: bool) -> SingerlakeWriter:
-    """A writer of rows of ``schema``, for which the stream is there when this returns; nothing else is changed.
-
-    Raises ``SettingError``, ``UnknownNameError`` for what cannot be written, and what opening a stream to write raises.
-    """
+    """A writer of rows of ``schema``, for which the stream is there when this returns; nothing else is changed. Raises
+    ``SettingError``, ``UnknownNameError`` for what cannot be written, and what opening a stream to write raises."""
     if overwrite:
         raise SettingError(
             "mode 'overwrite' would take records out of the lake, and a raw lake only ever grows",
@@ -141,8 +139,7 @@ class SingerlakeWriter(DataSourceArrowWriter):
         except SingerlakeError as error:
             # To fail now would have the job run again, and its rows be there twice.
             logger.warning(
-                "the rows are committed; the next commit brings manifest.json and the catalogue up to date: %s",
-                error,
+                "the rows are committed; the next commit brings manifest.json and the catalogue up to date: %s", error
             )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -169,7 +166,6 @@ class SingerlakeWriter(DataSourceArrowWriter):
 
 @named_as_options()
 def _stream_writer(lake: Lake, options: WriteOptions, writer_id: str) -> StreamWriter:
-    """A writer to the stream, which is there when this returns."""
     writer = lake.stream(options.tap, options.stream).writer(
         writer_id=writer_id, store=options.manifest_store, lock=options.lock
     )
@@ -185,7 +181,6 @@ def _spool_folder(parent: str | None) -> SpoolFolder:
 
 
 def _task() -> int:
-    """The number of the partition that this process works on."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -321,11 +316,9 @@ _BITS = {"ByteType": 8, "ShortType": 16, "IntegerType": 32, "LongType": 64}
 
 
 def json_schema(schema: spark.StructType, key_properties: Sequence[str]) -> dict[str, Any]:
-    """The schema of the RECORDs of rows of ``schema``. The columns of ``key_properties`` are never null.
-
-    Raises ``SettingError`` for a column that JSON or a reader of the lake cannot hold, ``UnknownNameError`` for a key
-    that is not a column.
-    """
+    """The schema of the RECORDs of rows of ``schema``. The columns of ``key_properties`` are never null. Raises
+    ``SettingError`` for a column that JSON or a reader of the lake cannot hold, ``UnknownNameError`` for a key that is
+    not a column."""
     if not schema.fields:
         raise SettingError("the DataFrame has no columns", hint="select at least one")
     for name in key_properties:

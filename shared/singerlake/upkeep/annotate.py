@@ -8,14 +8,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from singerlake.errors import LostStateError, SettingError
-from singerlake.format import layout
-from singerlake.format.metadata import root
+from singerlake.errors import SettingError
 from singerlake.format.metadata.root import TapNotes
 from singerlake.glance import at_a_glance
-from singerlake.storage.port import Storage, Stored
+from singerlake.storage.port import Storage
 from singerlake.upkeep.context import LakeContext
-from singerlake.upkeep.root_file import replace_root
+from singerlake.upkeep.root_file import change_notes
 
 OWNER, DESCRIPTION, LINK, URL = 200, 10_000, 100, 2_000
 """Characters that an owner, a description, the name of a link and its URL may have."""
@@ -25,10 +23,8 @@ SCHEMES = ("https", "http", "mailto")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What to change; None, and a link that is not named, stay as they are. An empty text takes one away.
-
-    Raises ``SettingError`` for what no page could show: too long, not printable, a link that is none.
-    """
+    """What to change; None, and a link that is not named, stay as they are. An empty text takes one away. Raises
+    ``SettingError`` for what no page could show: too long, not printable, a link that is none."""
 
     owner: str | None = None
     description: str | None = None
@@ -74,23 +70,14 @@ def annotate_tap(lake: LakeContext, tap: str, edit: Edit) -> NotesResult:
 
 
 def annotate(storage: Storage, tap: str, edit: Edit) -> bool:
-    """Change the notes of a tap and nothing else; True where they are others now. Raises ``LostStateError`` where there
-    is no root metadata, ``SettingError`` for a link to remove that is not there, ``CorruptObjectError``,
-    ``UnsupportedFormatError``, ``TooManyConflictsError`` and what storage raises."""
-    key = layout.root_metadata_key()
+    """Change the notes of a tap; True where they are others now. Raises ``SettingError`` for a link to remove that is
+    not there, and as ``change_notes``."""
 
-    def made(stored: Stored | None) -> bytes | None:
-        if stored is None:
-            raise LostStateError(
-                "there is no root metadata to write notes into", hint="run 'singerlake rebuild'", key=key
-            )
-        before = root.with_tap(root.from_json(stored.body, key=key), tap)
-        notes = edited(before.taps[tap], edit)
-        if notes == before.taps[tap]:
-            return None
-        return root.to_json(msgspec.structs.replace(before, taps={**before.taps, tap: notes}), stored.body)
+    def changed(notes: TapNotes) -> TapNotes | None:
+        after = edited(notes, edit)
+        return None if after == notes else after
 
-    return replace_root(storage, made)
+    return change_notes(storage, tap, "notes", changed)
 
 
 def edited(notes: TapNotes, edit: Edit) -> TapNotes:

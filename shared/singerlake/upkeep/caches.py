@@ -16,15 +16,15 @@ from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest
 from singerlake.storage.conditional import replace_if_unchanged, replace_what_was_seen
 from singerlake.storage.port import Storage, Stored
-from singerlake.upkeep.root_file import replace_root
+from singerlake.upkeep.root_file import bring, replace_root
 
 
 def rebuild_catalogue(
     storage: Storage, tap: str, manifests: Iterable[Manifest], *, whole: bool, dry_run: bool = False
 ) -> bool:
     """Write the catalogue of a tap; True where it was, or with ``dry_run`` would be, another. ``whole``: the manifests
-    are all of the tap's, so that other entries go. A catalogue that cannot be read is replaced: it is only a cache.
-    Raises ``TooManyConflictsError`` and what storage raises."""
+    are all of the tap's, so that other entries go. A catalogue that cannot be read is replaced. Raises
+    ``TooManyConflictsError`` and what storage raises."""
     fresh = [item for item in map(catalogue.entry, manifests) if item is not None]
     key = layout.catalogue_key(tap)
 
@@ -79,15 +79,6 @@ def use_manifest_store(storage: Storage, kind: str, *, lake_id: str, dry_run: bo
         return root.to_json(msgspec.structs.replace(before, manifest_store=kind), stored.body)
 
     return replace_root(storage, made, dry_run=dry_run)
-
-
-def bring(storage: Storage, key: str, made: Callable[[Stored | None], bytes | None], dry_run: bool) -> bool:
-    """As ``replace_if_unchanged``; with ``dry_run`` only whether it would be replaced."""
-    if not dry_run:
-        return replace_if_unchanged(storage, key, made)
-    stored = storage.get(key)
-    body = made(stored)
-    return body is not None and (stored is None or body != stored.body)
 
 
 logger = logging.getLogger(__name__)

@@ -1,5 +1,4 @@
-"""Checks of one stream: its state against itself, its data files against the state, its attached files against their
-rows."""
+"""Checks of one stream: its state by itself, its data files against it, its attached files against their rows."""
 
 from __future__ import annotations
 
@@ -90,22 +89,18 @@ _FACTS = ("messages", "records", "erased", "bytes", "raw_bytes", "sha256")
 
 @dataclass(frozen=True, slots=True)
 class VerifyTask:
-    """The task of a verification: a listed file of ``stream``, which lies below ``prefix``, and what is wrong with
-    it."""
+    """The task of a verification: a listed file of ``stream``, below ``prefix``, and what is wrong with it."""
 
     stream: str
     prefix: str
 
     def size(self, file: DataFile) -> int:
-        """Its stored bytes."""
         return file.bytes
 
     def __call__(self, storage: Storage, file: DataFile) -> tuple[Finding, ...]:
-        """As ``check_file`` says."""
         return check_file(storage, self.stream, file, self.prefix + file.path)
 
     def together(self, storage: Storage, files: Sequence[DataFile]) -> Sequence[tuple[Finding, ...]]:
-        """As ``check_file`` says of each."""
         keys = [(self.prefix + file.path, file.bytes) for file in files]
         bodies = small_bodies(storage, keys)
         return [
@@ -130,7 +125,6 @@ def check_file(
 
 
 def missing(file: DataFile, key: str) -> Finding:
-    """What is said of a listed file that is not there."""
     return Finding("missing", key, f"is listed but missing, messages: {file.messages}")
 
 
@@ -177,11 +171,9 @@ class AttachedTask(Task[AttachedObject, tuple[Finding, ...]]):
     prefix: str
 
     def size(self, item: AttachedObject) -> int:
-        """Its stored bytes."""
         return item.bytes
 
     def __call__(self, storage: Storage, item: AttachedObject) -> tuple[Finding, ...]:
-        """Read it whole. Raises what storage raises."""
         key = self.prefix + item.path
         digest, size = hashlib.sha256(), 0
         try:
@@ -199,12 +191,10 @@ class AttachedTask(Task[AttachedObject, tuple[Finding, ...]]):
 
 
 def lost(key: str) -> Finding:
-    """What is said of an attached file that is not there."""
     return Finding("missing", key, f"is attached to a record but missing; {_RESTORE}")
 
 
 def of_other_size(key: str, size: int, expected: int) -> Finding:
-    """What is said of one that has another size."""
     return Finding("differs", key, f"bytes {size}, attached {expected}; {_RESTORE}")
 
 

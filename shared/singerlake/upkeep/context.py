@@ -1,21 +1,19 @@
-"""What all upkeep works with: one stream, a lake, and the changes that are put through a stream's manifest store, as a
-writer would."""
+"""What all upkeep works with: a stream, a lake, and changes put through a manifest store, as a writer would."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from singerlake.clock import Clock, IdSource, timestamp
-from singerlake.errors import LostStateError, SingerlakeError
+from singerlake.clock import timestamp
+from singerlake.errors import LostStateError, SingerlakeError, TooManyConflictsError
 from singerlake.format import layout
-from singerlake.format.metadata.root import RootMetadata
 from singerlake.format.state.additions import Conflict
-from singerlake.format.state.model import Manifest, Run
+from singerlake.format.state.model import Run
 from singerlake.format.state.transactions import Change, RecordRun, Transaction
 from singerlake.storage.port import Entry, Storage
 from singerlake.stores.commit import Commit, newer, submit_transaction
@@ -24,6 +22,9 @@ from singerlake.stores.port import Loaded, ManifestStore
 from singerlake.stores.publish import stream_closed
 from singerlake.stores.segments.stored import read_manifest
 from singerlake.upkeep.result import Tally
+
+if TYPE_CHECKING:
+    from singerlake.lake import Lake
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class StreamContext(StreamPlace):
         data files alone, ``StreamClosedError`` where the stream is still being moved to this store, and what the
         store raises."""
         loaded = self.store.load()
-        if loaded is not None or not has_data_files(self.storage, self.tap, self.stream):
+        if loaded is not None or next(data_files(self.storage, self.tap, self.stream), None) is None:
             return loaded
         coming = self._is_coming()
         # The stream may have been born, or may have come, between the two looks.
@@ -60,6 +61,10 @@ class StreamContext(StreamPlace):
             raise stream_closed(self.tap, self.stream, loaded.manifest.closed)
         return loaded
 
+    def overtaken(self, message: str, hint: str) -> TooManyConflictsError:
+        """The error where others kept changing the stream."""
+        return TooManyConflictsError(message, hint=hint, tap=self.tap, stream=self.stream)
+
     def _is_coming(self) -> bool:
         """Whether a migration to this store has begun: ``manifest.json`` has the state that the other store closed."""
         stored = self.storage.get(self.manifest_key)
@@ -68,70 +73,8 @@ class StreamContext(StreamPlace):
         return read_manifest(stored.body, key=self.manifest_key, storage=self.storage).closed == self.store.kind
 
 
-class UpkeptStream(Protocol):
-    """A stream as upkeep of many sees it; ``singerlake.LakeStream`` is one."""
-
-    def state(self) -> Manifest | None:
-        """The newest state; None where there is none. Raises ``LakeError``."""
-        ...
-
-    def snapshot(self) -> Manifest:
-        """The same, or where it is missing one from the data files. Raises ``LakeError``, ``UnknownNameError``."""
-        ...
-
-    def kind(self) -> str | None:
-        """The manifest store that keeps it; None where it has no state. Raises as ``state``."""
-        ...
-
-    def context(self, kind: str | None = None) -> StreamContext:
-        """What upkeep of it works with, with the manifest store of that kind or (None) the one that keeps it. Raises
-        what opening the store raises."""
-        ...
-
-
-class LakeContext(Protocol):
-    """A lake as upkeep of many streams sees it; ``singerlake.Lake`` is one."""
-
-    @property
-    def storage(self) -> Storage: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def ids(self) -> IdSource: ...
-
-    def root_metadata(self) -> RootMetadata | None:
-        """What ``singerlake.json`` or its copy says. Raises ``LakeError``."""
-        ...
-
-    def lake_id(self) -> str:
-        """The lake's identity, which is written where there is none. Raises ``LostStateError``."""
-        ...
-
-    def known_lake_id(self) -> str | None:
-        """The same, but nothing is written."""
-        ...
-
-    def chosen_taps(self, tap: str | None) -> list[str]:
-        """The taps that the name means, all for None. Raises ``UnknownNameError``."""
-        ...
-
-    def existing_streams(self, tap: str) -> list[str]:
-        """The streams of a tap that is there. Raises ``UnknownNameError``."""
-        ...
-
-    def chosen(self, tap: str | None, stream: str | None) -> list[tuple[str, str]]:
-        """The ``(tap, stream)`` pairs that the names mean. Raises ``SettingError``, ``UnknownNameError``."""
-        ...
-
-    def tables_from(self, tap: str) -> Mapping[str, tuple[str, ...]]:
-        """The names of the tables that are made from each stream of a tap. Raises what storage raises."""
-        ...
-
-    def stream(self, tap: str, name: str) -> UpkeptStream:
-        """One stream, whether or not it has data."""
-        ...
+LakeContext: TypeAlias = "Lake"
+"""What upkeep of many streams works with."""
 
 
 def lake_id_for(lake: LakeContext, dry_run: bool) -> str:
@@ -146,18 +89,12 @@ def data_files(storage: Storage, tap: str, stream: str) -> Iterator[Entry]:
 
 
 def stream_objects(storage: Storage, tap: str, stream: str, *, start_after: str = "") -> Iterator[Entry]:
-    """Those, and the schemas that are kept beside them: all that a stream can be made from, of it what lies behind the
-    key ``start_after``."""
+    """Those, and the kept schemas: all that a stream can be made from, of it what lies behind ``start_after``."""
     prefix = layout.stream_prefix(tap, stream)
     for entry in storage.list(prefix, start_after=start_after):
         path = entry.key[len(prefix) :]
         if layout.is_data_file(path) or layout.is_kept_schema(path):
             yield entry
-
-
-def has_data_files(storage: Storage, tap: str, stream: str) -> bool:
-    """Whether there is any."""
-    return any(True for _ in data_files(storage, tap, stream))
 
 
 Made = TypeVar("Made")
@@ -196,8 +133,7 @@ class Commits(Generic[Made]):
         self._waiting: deque[tuple[Made, Commit]] = deque()
 
     def submit(self, made: Made, change: Change) -> Commit:
-        """Commit ``change``; ``made`` is what ``settled`` gives back with its outcome. Raises as
-        ``submit_transaction``."""
+        """Commit ``change``; ``settled`` gives back ``made`` with its outcome. Raises as ``submit_transaction``."""
         commit = submit_change(self._context, self.loaded, change, who=self._who)
         self._waiting.append((made, commit))
         return commit

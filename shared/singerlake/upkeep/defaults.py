@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 GRACE = timedelta(days=7)
-"""How long each step of a collection waits: longer than any reader reads on from a state it loaded, or a writer stands
-still."""
+"""How long each step of a collection waits: longer than a reader reads on from one state, or a writer stands still."""
 KEPT = 200
 """Transactions a trim leaves, as Sleeper's does: what a slow reader may still be following."""
 TARGET_BYTES = 128 << 20

@@ -18,7 +18,6 @@ import msgspec
 from singerlake.clock import timestamp
 from singerlake.errors import (
     SingerlakeError,
-    TooManyConflictsError,
     UnknownNameError,
     UnknownOutcomeError,
     expected_errors,
@@ -104,13 +103,7 @@ class DropRunResult:
 
 
 def drop_streams(
-    lake: LakeContext,
-    tap: str,
-    stream: str | None,
-    *,
-    now: bool,
-    dry_run: bool,
-    progress: Report | None,
+    lake: LakeContext, tap: str, stream: str | None, *, now: bool, dry_run: bool, progress: Report | None
 ) -> DropResult:
     """Drop a tap's streams, or one of them; with ``now`` delete their files at once."""
     pairs = lake.chosen(tap, stream)
@@ -156,14 +149,7 @@ def drop_streams(
 
 
 def drop_run(
-    lake: LakeContext,
-    tap: str,
-    stream: str | None,
-    run: str,
-    *,
-    now: bool,
-    dry_run: bool,
-    progress: Report | None,
+    lake: LakeContext, tap: str, stream: str | None, run: str, *, now: bool, dry_run: bool, progress: Report | None
 ) -> DropRunResult:
     """Drop the messages of a run from a tap's streams, or from one of them. Raises ``UnknownNameError`` where no stream
     holds any."""
@@ -188,9 +174,7 @@ def drop_run(
             failed.append(DropFailure(each, name, (each, name) in begun, error))
     if not failed and not any(one.messages or one.left or one.findings for one in done):
         raise UnknownNameError(
-            f"no file holds a message of run {run!r}",
-            hint="'singerlake status --json' shows the ids of runs",
-            tap=tap,
+            f"no file holds a message of run {run!r}", hint="'singerlake status --json' shows the ids of runs", tap=tap
         )
     return DropRunResult(lake=lake.storage.url, dry_run=dry_run, run=run, streams=tuple(done), failed=tuple(failed))
 
@@ -202,9 +186,8 @@ _ATTEMPTS = 20
 class Drop:
     """What a drop takes from a stream. ``files`` were listed, with ``records`` in them; ``unlisted`` are data files
     that nothing knows; ``attached`` are attached files; ``schemas`` are kept without a message. ``keys`` are the
-    objects of all these, and of what waits for collection already. ``left`` are the keys of objects that stay, since
-    they are not data files or their names end in no id of their own. ``after`` is the new state, None where there is
-    nothing to drop."""
+    objects of all these, and of what waits for collection already. ``left`` are the keys of objects that stay: they are
+    not data files, or end in no id of their own. ``after`` is the new state, None where nothing is to be dropped."""
 
     files: Tally = NONE
     records: int = 0
@@ -218,12 +201,8 @@ class Drop:
 
 def drop_stream(context: StreamContext, *, dry_run: bool) -> Drop:
     """Drop a stream, or with ``dry_run`` say what that would take. A writer that commits meanwhile keeps what it
-    commits after the drop.
-
-    Raises ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream is on its
-    way to another manifest store, ``TooManyConflictsError`` where writers kept coming first, ``UnknownOutcomeError``,
-    and what storage and store raise.
-    """
+    commits after the drop. Raises as ``StreamContext.load_open``, ``TooManyConflictsError`` where writers kept coming
+    first, ``UnknownOutcomeError``, and what storage and store raise."""
     unknown: UnknownOutcomeError | None = None
     tried: dict[str | None, Drop] = {}
     for _ in range(_ATTEMPTS):
@@ -246,12 +225,8 @@ def drop_stream(context: StreamContext, *, dry_run: bool) -> Drop:
             continue
         if loaded is not None:
             return _dropped(context, loaded, drop)
-    raise unknown or TooManyConflictsError(
-        "writers kept changing the stream; nothing was dropped",
-        hint="run again when they are done",
-        tap=context.tap,
-        stream=context.stream,
-    )
+    message = "writers kept changing the stream; nothing was dropped"
+    raise unknown or context.overtaken(message, "run again when they are done")
 
 
 def delete_now(context: StreamContext) -> Collected:
@@ -334,8 +309,7 @@ def _run(context: StreamContext) -> Run:
 
 
 def _committed(context: StreamContext, base: Loaded, after: Manifest) -> Loaded | None:
-    """The state that the drop made; None where a writer came first. Unlike a file, a whole new state must never be
-    committed to another state than it was made from."""
+    """The state that the drop made; None where a writer came first: a whole state is committed to its base alone."""
     store, clock = context.store, context.clock
     transaction = Transaction(id=context.ids(), at=timestamp(clock.now()), change=Rebase(manifest=after))
     with context.alone("singerlake drop", store):

@@ -33,7 +33,6 @@ class LockFile:
 
     @property
     def free(self) -> bool:
-        """Whether its holder gave it up."""
         return self.body is not None and self.body.released is not None
 
 
@@ -129,8 +128,7 @@ def break_held(lake: LakeContext, lock: Lock) -> bool:
 
 def break_lock(storage: Storage, held: LockFile, *, clock: Clock, ids: IdSource) -> bool:
     """Mark a lock as released, as its holder would; False where it changed since it was seen, so that it is somebody
-    else's or alive. The holder, if it lives, continues: its commits are safe without the lock. Raises what storage
-    raises."""
+    else's or alive. A holder that lives continues: its commits are safe without the lock. Raises as storage does."""
     now = timestamp(clock.now())
     before = held.body or LockBody(writer_id="unknown", acquired=now, refreshed=now, nonce=ids())
     gone = msgspec.structs.replace(before, released=now, nonce=ids())

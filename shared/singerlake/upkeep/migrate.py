@@ -144,14 +144,11 @@ def _is_late(lake: LakeContext, tap: str, stream: str, outcome: Migration | Fail
 
 
 def migrate_stream(context: StreamContext, new: ManifestStore, *, dry_run: bool = False) -> Migration:
-    """Move a stream from the store that it uses, which is the context's, to ``new``. Calling again after any
-    failure goes on.
-
-    Raises ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream is on its
-    way to a third store or was moved on meanwhile, ``ForeignManifestError`` where the new store holds another state of
-    it, ``ConditionNotSupportedError`` where it cannot be kept on this storage, ``TooManyConflictsError``,
-    ``UnknownOutcomeError`` and what storage and stores raise.
-    """
+    """Move a stream from the store that it uses, which is the context's, to ``new``. Calling again after any failure
+    goes on. Raises ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream
+    is on its way to a third store or was moved on meanwhile, ``ForeignManifestError`` where the new store holds another
+    state of it, ``ConditionNotSupportedError`` where it cannot be kept on this storage, ``TooManyConflictsError``,
+    ``UnknownOutcomeError`` and what storage and stores raise."""
     try:
         return _migrated(context, new, dry_run)
     except ForeignManifestError:
@@ -276,8 +273,7 @@ def _other(other: Manifest) -> ForeignManifestError:
 
 
 def _first_state(closed: Manifest, new: ManifestStore, storage: Storage) -> Manifest:
-    """What the new store begins with, under a number above all that were ever used; what it began with already, where
-    an earlier attempt got so far."""
+    """What the new store begins with, above all numbers ever used; or began with already, in an earlier attempt."""
     # In this order: what another migration has begun in a log by now, and so used a number for, is then found there.
     logged = _logged(storage, closed)
     lying = published(storage, layout.manifest_key(closed.tap, closed.stream))

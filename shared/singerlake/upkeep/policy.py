@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from singerlake.errors import LostStateError, SettingError, UnknownNameError
+from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.metadata import root
 from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, age_of, with_rule
 from singerlake.glance import at_a_glance
-from singerlake.storage.port import Storage, Stored
+from singerlake.storage.port import Storage
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.result import FOR_PYTHON, Finding
-from singerlake.upkeep.root_file import replace_root
+from singerlake.upkeep.root_file import change_notes
 
 
 @at_a_glance
@@ -130,22 +130,11 @@ def rule_of(older_than: str | None, keep_versions: int | None) -> Retention | No
 
 def set_retention(storage: Storage, tap: str, stream: str, retention: Retention | None) -> bool:
     """Say how long a stream is kept (``""``: the streams of the tap that are not named); None: say nothing of it. True
-    where that is something else than before. Raises ``LostStateError`` where there is no root metadata,
-    ``CorruptObjectError``, ``UnsupportedFormatError``, ``TooManyConflictsError`` and what storage raises."""
-    key = layout.root_metadata_key()
+    where that is something else than before. Raises as ``change_notes``."""
 
-    def made(stored: Stored | None) -> bytes | None:
-        if stored is None:
-            raise LostStateError(
-                "there is no root metadata to write a retention into", hint="run 'singerlake rebuild'", key=key
-            )
-        before = root.with_tap(root.from_json(stored.body, key=key), tap)
-        notes = before.taps[tap]
+    def changed(notes: root.TapNotes) -> root.TapNotes | None:
         after = msgspec.structs.replace(notes, retention=with_rule(notes.retention, stream, retention))
         # The rules, and not what was written: in Python true is equal to 1.
-        if after.rules == notes.rules:
-            return None
-        taps = {**before.taps, tap: after}
-        return root.to_json(msgspec.structs.replace(before, taps=taps), stored.body)
+        return None if after.rules == notes.rules else after
 
-    return replace_root(storage, made)
+    return change_notes(storage, tap, "a retention", changed)

@@ -135,7 +135,6 @@ class PutRun:
         return Run(id=self.id, writer=self.writer_id, started=timestamp(self._started), updated=now, status=status)
 
     def result(self) -> PutResult:
-        """What it did."""
         place = self.place
         return PutResult(
             lake=place.storage.url,

@@ -44,8 +44,7 @@ from singerlake.work.parallel import THREADS, in_parallel
 
 
 class RootFile:
-    """The root metadata of one lake. What was read of it last is kept: an identity does not change, nor do taps
-    leave. Any thread may use it."""
+    """The root metadata of one lake. What was read last is kept: identity and taps stay. Any thread may use it."""
 
     def __init__(self, storage: Storage, ids: IdSource) -> None:
         self._storage = storage
@@ -63,17 +62,11 @@ class RootFile:
         stored = self._storage.get(self._key)
         return None if stored is None else self._note(stored)
 
-    def read_or_copy(self) -> root.RootMetadata | None:
-        """What it says now, or, where it is missing, what its copy says. Raises as ``read``."""
-        return self.read() or copied_root(self._storage)
-
     def seen_id(self) -> str | None:
-        """The lake's id, where this object has seen it."""
         return self._seen.lake_id if self._seen else None
 
     def known_id(self) -> str | None:
-        """The lake's id for readers: what root metadata or else the streams say, or else its copy; nothing is
-        written."""
+        """The lake's id for readers, of root metadata, else of the streams, else of its copy; nothing is written."""
         metadata = self._seen or self.read()
         if metadata is not None:
             return metadata.lake_id
@@ -292,17 +285,45 @@ def replace_root(
         found.append(told)
         return body
 
-    key = layout.root_metadata_key()
+    replaced = bring(storage, layout.root_metadata_key(), whole, dry_run)
     if dry_run:
-        stored = storage.get(key)
-        body = whole(stored)
-        return body is not None and (stored is None or body != stored.body)
-    replaced = replace_if_unchanged(storage, key, whole)
+        return replaced
     if replaced and found and found[0] is not None:
         logger.warning("%s", found[0])
     if replaced or look:
         keep_copy(storage)
     return replaced
+
+
+def bring(storage: Storage, key: str, made: Callable[[Stored | None], bytes | None], dry_run: bool) -> bool:
+    """As ``replace_if_unchanged``; with ``dry_run`` only whether it would be replaced."""
+    if not dry_run:
+        return replace_if_unchanged(storage, key, made)
+    stored = storage.get(key)
+    body = made(stored)
+    return body is not None and (stored is None or body != stored.body)
+
+
+def change_notes(
+    storage: Storage, tap: str, what: str, changed: Callable[[root.TapNotes], root.TapNotes | None]
+) -> bool:
+    """Replace what people say of a tap, and nothing else, by what ``changed`` makes of it; None: it stays. True where
+    it is something else now. Raises ``LostStateError`` where there is no root metadata to write ``what`` into,
+    ``CorruptObjectError``, ``UnsupportedFormatError``, ``TooManyConflictsError`` and what storage raises."""
+    key = layout.root_metadata_key()
+
+    def made(stored: Stored | None) -> bytes | None:
+        if stored is None:
+            raise LostStateError(
+                f"there is no root metadata to write {what} into", hint="run 'singerlake rebuild'", key=key
+            )
+        before = root.with_tap(root.from_json(stored.body, key=key), tap)
+        notes = changed(before.taps[tap])
+        if notes is None:
+            return None
+        return root.to_json(msgspec.structs.replace(before, taps={**before.taps, tap: notes}), stored.body)
+
+    return replace_root(storage, made)
 
 
 def keep_copy(storage: Storage) -> bool:
@@ -364,8 +385,7 @@ def _readable(stored: Stored | None) -> root.RootMetadata | None:
 
 
 def _says_the_same(copy: Stored | None, stored: Stored) -> bool:
-    """Whether the copy says what people said; none is needed where nobody said anything. What cannot be read is left to
-    a person, and so is its copy."""
+    """Whether the copy says what people said, if anything. What cannot be read, or copied, is left to a person."""
     said = _said(stored.body) if _readable(stored) is not None else None
     if said is None:
         return True

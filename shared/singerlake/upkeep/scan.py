@@ -62,7 +62,6 @@ class Lines:
         return not self._tail
 
     def feed(self, piece: bytes) -> None:
-        """The next bytes of the text."""
         cut = piece.rfind(b"\n") + 1
         if cut:
             whole = cut == len(piece) and not self._tail
@@ -178,8 +177,7 @@ class Lines:
 
 
 def schema_in(line: bytes) -> tuple[str, StreamSchema] | None:
-    """The stream and the content of a SCHEMA message in UTF-8; None where it is none. The same objects for the same
-    line: all files of a version begin alike."""
+    """The stream and content of a SCHEMA message in UTF-8, if it is one; for the same line, the same objects."""
     return (_kept if len(line) <= _KEPT_BYTES else _kept.__wrapped__)(line)
 
 
@@ -217,16 +215,13 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def broken(key: str, message: str, cause: Exception | None = None) -> NoReturn:
-    """Raise ``BrokenFileError`` for the data file at ``key``."""
     raise BrokenFileError(message, hint=_HINT, key=key) from cause
 
 
 def schema_line(storage: Storage, prefix: str, file: DataFile, head: bytes | None = None) -> bytes:
     """The file's own SCHEMA message, with its newline. ``head``: the bytes before the first tabled member, where they
-    were read already. Raises ``BrokenFileError`` and what storage raises.
-
-    A writer of this package has it stand alone there; elsewhere it may share a member with messages.
-    """
+    were read already. Raises ``BrokenFileError`` and what storage raises. A writer of this package has it stand alone
+    there; elsewhere it may share a member with messages."""
     key = prefix + file.path
     where = {"key": key, "id": file.id}
     end = file.members[0][0] if file.members else file.bytes
@@ -305,11 +300,8 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def scan(stream: BinaryIO, *, key: str, times: bool = True) -> ScanResult:
     """Read a whole data file from its stored bytes. ``times``: its ``first`` and ``last`` are wanted, which are None
-    otherwise.
-
-    Raises ``BrokenFileError`` where the gzip is damaged or cut, where a line is not a Singer message or of another
-    stream than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says.
-    """
+    otherwise. Raises ``BrokenFileError`` where the gzip is damaged or cut, where a line is not a Singer message or of
+    another stream than the SCHEMA line, or where a vacuumed file does not hold the messages that its header says."""
     reader = _ScanReader(key, times)
     walk(stream, reader)
     return reader.finish()
@@ -385,12 +377,10 @@ class _ScanReader:
         self._open = self._counted = self._raw_bytes = self._crc = 0
 
     def stored(self, data: bytes) -> None:
-        """The next stored bytes."""
         self.bytes += len(data)
         self._digest.update(data)
 
     def member(self, start: int, extra: bytes | None) -> None:
-        """A gzip member begins at the stored byte ``start``, with ``extra`` as its ``SL`` field."""
         self._close_empty()
         if extra is not None:
             self._note(extra)
@@ -429,7 +419,6 @@ class _ScanReader:
             self._counted = messages
 
     def text(self, piece: bytes) -> None:
-        """The next decompressed bytes."""
         if piece:
             self._front, self._rows = None, ()
         self._raw_bytes += len(piece)

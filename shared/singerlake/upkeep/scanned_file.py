@@ -72,7 +72,6 @@ class ScannedFile(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def facts(self) -> FileFacts:
-        """The rest of what it says, unpacked."""
         return decode(self.packed, FileFacts)
 
     @property
@@ -82,7 +81,6 @@ class ScannedFile(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def file_order(self) -> FileOrder:
-        """The first of the rest, unpacked."""
         return _ORDER.decode(self.packed)
 
     @property

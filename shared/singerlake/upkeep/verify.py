@@ -1,5 +1,4 @@
-"""Checking what is on storage against what the metadata says of it, without changing anything: each stream, then what
-taps and the lake say of them."""
+"""Checking what is on storage against its metadata, and changing nothing: each stream, then taps and lake."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, ope
 @at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamVerify:
-    """What was checked of a stream, as ``VerifyResult`` has it of all."""
+    """What was checked of a stream."""
 
     tap: str
     stream: str
@@ -93,6 +92,10 @@ class VerifyResult:
     def sound(self) -> bool:
         """Whether nothing has to be done."""
         return not any(finding.problem for finding in self.findings)
+
+
+_COUNTS: Mapping[str, Any] = {"files": 0, "messages": 0, "bytes": 0, "attached": NONE, "read": NONE, "noted": NONE}
+"""What is counted of each stream and of all, and what a sum of it begins with."""
 
 
 def verify_lake(
@@ -133,28 +136,14 @@ def verify_lake(
             named = [each for each, checked in streams.items() if missing and checked.lake_id is not None]
             findings += [lost_root(name, each) for each in named[:1]]
     done = [
-        StreamVerify(
-            tap=name,
-            stream=each,
-            files=checked.files,
-            messages=checked.messages,
-            bytes=checked.bytes,
-            attached=checked.attached,
-            read=checked.read,
-            noted=checked.noted,
-        )
+        StreamVerify(tap=name, stream=each, **{count: getattr(checked, count) for count in _COUNTS})
         for name, streams in by_tap.items()
         for each, checked in streams.items()
     ]
     return VerifyResult(
         lake=storage.url,
         streams=tuple(done),
-        files=sum(each.files for each in done),
-        messages=sum(each.messages for each in done),
-        bytes=sum(each.bytes for each in done),
-        attached=sum((each.attached for each in done), NONE),
-        read=sum((each.read for each in done), NONE),
-        noted=sum((each.noted for each in done), NONE),
+        **{count: sum((getattr(each, count) for each in done), start) for count, start in _COUNTS.items()},
         seed=sample.seed if sample else None,
         findings=tuple(finding for finding in findings if finding.kind not in ignore),
     )
@@ -217,11 +206,10 @@ def verify_stream(
     engine: Engine | None = None,
     progress: Progress = UNSEEN,
 ) -> Verified:
-    """Read every listed file of a stream whole and compare it with the stream's newest state, which each call of
-    ``state`` gives. With a ``sample`` only its files are read; of the others only presence and size are checked. Files
-    that ``journal`` says are as they were when they were found sound are not read again. ``engine`` reads the files,
-    threads of this process by default. The total of ``progress`` is the stored bytes to read. Raises what storage
-    raises; what is wrong with the stream is a finding."""
+    """Read every listed file of a stream whole and compare it with the newest state, which each call of ``state``
+    gives. With a ``sample`` only its files are read; of the others presence and size are checked. Files that
+    ``journal`` says are as they were when found sound are not read again. ``engine`` reads the files, threads of this
+    process by default. The total of ``progress`` is the stored bytes to read. Raises what storage raises."""
     key = layout.manifest_key(tap, stream)
     prefix = layout.stream_prefix(tap, stream)
     log: tuple[Finding, ...] = ()
@@ -409,8 +397,7 @@ def verify_catalogue(storage: Storage, tap: str, streams: Mapping[str, Verified]
 def verify_identity(
     metadata: root.RootMetadata | None, tap: str, streams: Mapping[str, Verified]
 ) -> tuple[Finding, ...]:
-    """Whether a tap's manifests are of the lake that the root metadata says this is, which they name where they were
-    written lately."""
+    """Whether a tap's manifests name the lake that the root metadata says this is, where they were written lately."""
     if metadata is None:
         return ()
     return tuple(

@@ -87,10 +87,8 @@ class Batches:
 
 @dataclass
 class BatchOutput:
-    """The same with records in files. Left by an error, nothing more is written.
-
-    Raises what storage raises, ``StorageFullError`` for the local disk, ``SettingError`` and what ``say`` raises.
-    """
+    """The same with records in files. Left by an error, nothing more is written. Raises what storage raises,
+    ``StorageFullError`` for the local disk, ``SettingError`` and what ``say`` raises."""
 
     batches: Batches
     say: Write

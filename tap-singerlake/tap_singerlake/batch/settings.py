@@ -42,7 +42,6 @@ class BatchConfig:
 
     @property
     def suffix(self) -> str:
-        """How the names of the files end."""
         if self.format == "parquet":
             return ".parquet"
         return ".jsonl.gz" if self.compression == "gzip" else ".jsonl"

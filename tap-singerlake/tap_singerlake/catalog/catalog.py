@@ -22,8 +22,7 @@ _SCHEMA_MAP = ("properties", "patternProperties", "$defs", "definitions", "depen
 
 @dataclass(frozen=True)
 class StoredSchema:
-    """Stands in for ``singer_sdk.singerlib.Schema``, which fails on boolean subschemas and tuple items and drops the
-    keywords it does not know."""
+    """For ``singer_sdk.singerlib.Schema``, which fails on boolean subschemas and tuple items and drops keywords."""
 
     json: Any
 
@@ -92,14 +91,9 @@ def _is_metadata(part: Any) -> bool:
 
 def _replication_method(item: Mapping[str, Any]) -> str:
     """FULL_TABLE where the entry or its metadata asks for it anywhere, since only a person writes it there."""
-    root: Mapping[str, Any] = next(
-        (part["metadata"] for part in item.get("metadata", ()) if not part["breadcrumb"]), {}
-    )
-    asked = (
-        item.get("replication_method"),
-        root.get("replication-method"),
-        root.get("forced-replication-method"),
-    )
+    whole = [part["metadata"] for part in item.get("metadata", ()) if not part["breadcrumb"]]
+    root: Mapping[str, Any] = whole[0] if whole else {}
+    asked = [item.get("replication_method"), *map(root.get, ("replication-method", "forced-replication-method"))]
     return "FULL_TABLE" if "FULL_TABLE" in asked else "LOG_BASED"
 
 
@@ -116,11 +110,9 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Overrides:
-    """What a catalog says and the lake never did; laid over each SCHEMA message.
-
-    A catalog may be older than the lake, so what equals any of the lake's versions, or is united of them, is no one's
-    wish, and what the catalog does not know stays as the file has it.
-    """
+    """What a catalog says and the lake never did; laid over each SCHEMA message. A catalog may be older than the lake,
+    so what equals any of the lake's versions, or is united of them, is no one's wish, and what the catalog does not
+    know stays as the file has it."""
 
     key_properties: list[str] | None
     properties: Mapping[str, Any]
@@ -191,11 +183,9 @@ def _any_has(known: Iterable[Mapping[str, Any]], name: str, value: Any) -> bool:
 
 
 def for_sdk(schema: Any) -> dict[str, Any]:
-    """A copy of a stream's schema that the SDK's selection, stream maps and flattening can walk.
-
-    They take every subschema for an object with a ``type`` that is text or a list: the boolean schemas ``true`` and
-    ``false`` become objects of the same meaning, other values the empty schema. All keywords are kept.
-    """
+    """A copy of a stream's schema that the SDK's selection, stream maps and flattening can walk. They take every
+    subschema for an object with a ``type`` that is text or a list: the boolean schemas ``true`` and ``false`` become
+    objects of the same meaning, other values the empty schema. All keywords are kept."""
     walked = _subschema(schema)
     walked.setdefault("properties", {})
     return walked

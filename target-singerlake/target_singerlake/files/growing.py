@@ -9,13 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from singerlake.attached.members import attached_members
 from singerlake.format.extra_fields import FileHeader
-from singerlake.format.lines.times import Span, joined, span
+from singerlake.format.lines.times import Span
 from singerlake.format.state.attached import Attached, shifted
 from singerlake.singer_file import MEMBER_BYTES, Spool, compress_member, spool_error
 from target_singerlake.input.schema import Schema
@@ -146,10 +146,6 @@ class GrowingFile:
         # Where the clock was set back meanwhile, the last message came before the first one.
         return self.extracted[1] if self.extracted else max(self.first_received, self.last_received)
 
-    def note_times(self, times: list[Any]) -> None:
-        """The ``time_extracted`` of more of its records."""
-        self.extracted = joined(self.extracted, span(times))
-
     def compressed(self, parts: list[bytes], messages: int, records: int) -> Member:
         """A member of lines. ``parts`` is emptied, so that its lines are freed as soon as they are joined."""
         raw = b"".join(parts)
@@ -169,8 +165,7 @@ class GrowingFile:
         self._append(member)
 
     def spool_waiting(self) -> None:
-        """When ``ready`` is done: have all that was handed over in the spool. Waits for the lake's id; raises as
-        ``add_member``."""
+        """When ``ready``: have all of it in the spool. Waits for the lake's id; raises as ``add_member``."""
         while self.waiting:
             self._append(self.waiting[0])
             self.lake_id.ended_waiting(len(self.waiting.pop(0).body))
@@ -187,9 +182,8 @@ class GrowingFile:
 
 
 class Compressor:
-    """``threads`` that compress at once, each piece of work begun after those that were handed over before it in the
-    same way, and how much they may be behind: ``limit`` raw bytes, at most half of ``max_memory_bytes``, but one piece
-    of any size."""
+    """``threads`` that compress at once, each piece of work begun after those handed over before it in the same way,
+    and how much they may be behind: ``limit`` raw bytes, at most half of ``max_memory_bytes``, or one piece."""
 
     def __init__(self, threads: int, max_memory_bytes: int) -> None:
         self.limit = min((threads + WAITING) * MEMBER_BYTES, max_memory_bytes // 2)
@@ -252,7 +246,6 @@ class Compressor:
             self._changed.notify()
 
     def check(self) -> None:
-        """Raises what earlier work raised."""
         if self._error is not None:
             raise self._error
 

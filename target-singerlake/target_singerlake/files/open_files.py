@@ -18,6 +18,7 @@ from singerlake.clock import IdSource, timestamp
 from singerlake.format.extra_fields import FileHeader
 from singerlake.format.file_id import timed_id
 from singerlake.format.lines.messages import envelope, table_version
+from singerlake.format.lines.times import joined, span
 from singerlake.format.newlines import end_of
 from singerlake.singer_file import MEMBER_BYTES
 from target_singerlake.files.growing import Compressor, GrowingFile, LakeId, Member, RecordFiles
@@ -41,8 +42,7 @@ part of the time that compressing it does."""
 
 @dataclass(slots=True)
 class Stream:
-    """One stream: its current schema, the lines that wait, and the file they go into. ``last`` is the last of ``parts``
-    that holds records."""
+    """One stream: its schema, the lines that wait, and their file. ``last`` is the last of ``parts`` with records."""
 
     name: str
     schema: Schema
@@ -65,6 +65,7 @@ class _Member(NamedTuple):
     before: Future[None]
 
 
+@dataclass(eq=False)
 class OpenFiles:
     """All streams of a run. Lines of one stream make a member once they are ``member_bytes``. Each new file gets the
     run's id, a spool in ``folder``, an id of its own and the lake's id; ``opened`` is called with its stream.
@@ -72,35 +73,25 @@ class OpenFiles:
     it is compressed. ``buffered`` is the bytes of all lines that wait. The caller sets ``now`` and ``monotonic``, the
     time, before it adds anything."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        run_id: str,
-        folder: Path,
-        ids: IdSource,
-        lake_id: LakeId,
-        compressor: Compressor,
-        states: HeldStates,
-        opened: Callable[[str], None],
-        closed: Callable[[GrowingFile], None],
-    ) -> None:
-        self._settings = settings
-        self._run_id = run_id
-        self._folder = folder
-        self._ids = ids
-        self._lake_id = lake_id
-        self._compressor = compressor
-        self._states = states
-        self._opened = opened
-        self._closed = closed
-        self.now: datetime
-        self.monotonic: float
+    settings: Settings
+    run_id: str
+    folder: Path
+    ids: IdSource
+    lake_id: LakeId
+    compressor: Compressor
+    states: HeldStates
+    opened: Callable[[str], None]
+    closed: Callable[[GrowingFile], None]
+    now: datetime = field(init=False)
+    monotonic: float = field(init=False)
+
+    def __post_init__(self) -> None:
         self._sequence = 0
         self.buffered = 0
         self._streams: dict[str, Stream] = {}
         self._open: dict[str, Stream] = {}
         self._bare: dict[str, Schema] = {}
+        settings = self.settings
         self.member_bytes = min(MEMBER_BYTES, settings.max_memory_bytes, settings.max_file_bytes or MEMBER_BYTES)
 
     def use_schema(self, schema: Schema) -> bool:
@@ -142,7 +133,7 @@ class OpenFiles:
         """Whole lines of one stream whose schema is known: RECORDs only, with what spans their ``time_extracted``, or,
         with None, one message that is none; ``held`` is the epoch since when that waited. ``files`` are those of the
         one RECORD."""
-        stream, limit = self._streams[name], self._settings.max_file_records
+        stream, limit = self._streams[name], self.settings.max_file_records
         if not limit or times is None:
             self._add(stream, data, messages, times, held, files)
             return
@@ -167,7 +158,7 @@ class OpenFiles:
     ) -> None:
         file = stream.file or self._open_file(stream)
         if held is not None:
-            file.epochs.append(self._states.opened_with(held))
+            file.epochs.append(self.states.opened_with(held))
         if files is not None:
             files.message = file.messages
             file.attached.append(files)
@@ -195,12 +186,12 @@ class OpenFiles:
     def keep_within_memory(self, block_bytes: int) -> None:
         """Turn the largest buffers into short members while too much waits, and wait where they and what is being
         compressed are too much together, beside a block of the input and its lines by stream."""
-        most = self._settings.max_memory_bytes
-        room = most - min(len(self._streams) * _STREAM_BYTES, most // 3) - 2 * block_bytes - self._lake_id.waiting
+        most = self.settings.max_memory_bytes
+        room = most - min(len(self._streams) * _STREAM_BYTES, most // 3) - 2 * block_bytes - self.lake_id.waiting
         if self.buffered > room * (1 - _MOST):
             largest = max((stream.size for stream in self._open.values()), default=0)
             self._close_largest(room - min(max(_AT_ONCE * largest, room * _LEAST), room * _MOST))
-        self._compressor.wait(room - self.buffered)
+        self.compressor.wait(room - self.buffered)
 
     def oldest(self) -> float | None:
         """When, on the monotonic clock, the oldest open file got its first message; None where none is open."""
@@ -215,12 +206,10 @@ class OpenFiles:
             self.close_file(stream)
 
     def close_all(self) -> None:
-        """Close every open file."""
         for stream in list(self._open.values()):
             self.close_file(stream)
 
     def close_file(self, stream: Stream) -> None:
-        """Close a stream's file, where one is open."""
         file = stream.file
         if file is None:
             return
@@ -228,37 +217,36 @@ class OpenFiles:
         _note_times(stream, file)
         stream.file = None
         del self._open[stream.name]
-        self._closed(file)
+        self.closed(file)
 
     def _open_file(self, stream: Stream) -> GrowingFile:
         self._sequence += 1
         now = self.now
         header = FileHeader(
-            id=timed_id(now, self._ids()),
+            id=timed_id(now, self.ids()),
             created=timestamp(now),
-            run=self._run_id,
+            run=self.run_id,
             seq=self._sequence,
-            atomic=self._settings.atomic_run,
+            atomic=self.settings.atomic_run,
         )
         stream.file = GrowingFile(
             schema=stream.schema,
             header=header,
-            path=self._folder / header.id,
-            epochs=[self._states.opened()],
+            path=self.folder / header.id,
+            epochs=[self.states.opened()],
             opened=self.monotonic,
             first_received=now,
             last_received=now,
-            level=self._settings.compression_level,
-            lake_id=self._lake_id,
+            level=self.settings.compression_level,
+            lake_id=self.lake_id,
         )
         self._open[stream.name] = stream
         self._bare.pop(stream.name, None)
-        self._opened(stream.name)
+        self.opened(stream.name)
         return stream.file
 
     def _close_largest(self, most: float) -> None:
-        """Close members, the largest ones first, until no more than ``most`` bytes wait, and the files that are full
-        then."""
+        """Close members, the largest first, until at most ``most`` bytes wait, and the files that are full then."""
         closed, largest, size = list[Stream](), list[Stream](), 0
         for stream in sorted(self._open.values(), key=attrgetter("size"), reverse=True):
             if self.buffered - size <= most:
@@ -280,7 +268,7 @@ class OpenFiles:
         if not members:
             return
         self.buffered -= size
-        hand_over = self._compressor.share if short else self._compressor.submit
+        hand_over = self.compressor.share if short else self.compressor.submit
         ready = hand_over(size, partial(_compress, members), partial(_append, members))
         for file, *_ in members:
             file.ready = ready
@@ -288,7 +276,7 @@ class OpenFiles:
     def _is_full(self, file: GrowingFile) -> bool:
         """Whether a file's compressed bytes reach the limit. What is still being compressed is estimated by what was;
         only near the limit is it waited for."""
-        limit = self._settings.max_file_bytes
+        limit = self.settings.max_file_bytes
         if not limit:
             return False
         if file.spool is not None and file.spooled_raw_bytes:
@@ -298,7 +286,7 @@ class OpenFiles:
         if expected < limit:
             return False
         _await(file.ready)
-        self._compressor.check()
+        self.compressor.check()
         file.spool_waiting()
         return file.spool is not None and file.spool.bytes >= limit
 
@@ -328,7 +316,7 @@ def _append(members: Sequence[_Member], compressed: Sequence[Member]) -> None:
 
 
 def _note_times(stream: Stream, file: GrowingFile) -> None:
-    file.note_times(stream.times)
+    file.extracted = joined(file.extracted, span(stream.times))
     stream.times.clear()
 
 

@@ -120,7 +120,6 @@ class Channel:
 
 
 def _upload(writer: StreamWriter, stream: str, growing: GrowingFile, rows: tuple[Attached, ...]) -> Upload:
-    """A whole spooled file as its stream's writer takes it. Raises ``BrokenFileError``."""
     spool, content = growing.spool, growing.schema.content
     if spool is None or spool.messages != growing.messages:
         raise BrokenFileError(
@@ -150,7 +149,6 @@ class Looks:
         """When the next look is due, on the monotonic clock."""
 
     def committed(self, stream: str) -> None:
-        """Something was committed to a stream just now."""
         now = self._clock.monotonic()
         with self._noting:
             self._coming[stream] = [now + self._age, now + 2 * self._age]
@@ -279,8 +277,7 @@ class Publisher:
         return results
 
     def commit_run(self) -> None:
-        """After the last file of a run: commit in the background what waits for that. Here each file is committed by
-        itself."""
+        """After the last file: commit in the background what waits for that. Here each file is committed by itself."""
 
     def settle(self) -> None:
         """Wait until each stream's state says how the run ended, and the lake's own caches know what was committed.
@@ -510,7 +507,6 @@ class AtomicPublisher(Publisher):
         return False
 
     def keep(self, schema: Schema, epoch: int) -> None:
-        """Have a stream known by its SCHEMA alone, once the run is committed."""
         self._keeping += 1
         self._bare.append((schema, epoch))
 

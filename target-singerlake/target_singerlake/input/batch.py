@@ -61,11 +61,8 @@ class Batch:
 
     def blocks(self, url: str, open_storage: Callable[[str], Storage]) -> Iterator[tuple[bytes, int]]:
         """The records of one file as RECORD lines, in blocks, each with its first line's number in the file.
-        ``open_storage`` opens a bucket, which is named as a lake's root is.
-
-        Raises ``UnreadableLineError`` for a line that is not a JSON object, ``InvalidMessageError`` for a file that
-        cannot be read, and what storage raises.
-        """
+        ``open_storage`` opens a bucket, which is named as a lake's root is. Raises ``UnreadableLineError`` for a line
+        that is not a JSON object, ``InvalidMessageError`` for a file that cannot be read, and what storage raises."""
         number = 1
         with closing(_opened(url, open_storage)) as raw:
             try:
@@ -132,8 +129,7 @@ def _opened(url: str, open_storage: Callable[[str], Storage]) -> BinaryIO:
 
 def _paths(url: str) -> Iterator[str]:
     """What a ``file:`` URL may mean, the likeliest first: singer-sdk takes everything behind ``file://`` for a path as
-    it stands, relative to the working folder where no slash begins it; by RFC 8089 a host comes first, and the path is
-    percent-encoded."""
+    it stands, relative where no slash begins it; by RFC 8089 a host comes first, and the path is percent-encoded."""
     stands = url[len("file:") :].removeprefix("//")
     yield os.path.expanduser(stands)
     decoded = unquote(stands)

@@ -75,8 +75,7 @@ class EarlyActivations:
         self._bytes = 0
 
     def hold(self, message: Message) -> None:
-        """Keep a message until its stream's SCHEMA comes. Raises ``MessageBeforeSchemaError`` where too much is
-        held."""
+        """Keep a message until its stream's SCHEMA comes. Raises ``MessageBeforeSchemaError`` for too many."""
         self._bytes += len(message.line) + _EACH
         if self._bytes > HELD_BYTES:
             raise MessageBeforeSchemaError(
@@ -117,8 +116,7 @@ class EarlyActivations:
 
 
 def encode(value: Any) -> bytes:
-    """JSON of a value whose floats are ``Decimal``: every digit as it came. A lone surrogate, which UTF-8 cannot hold,
-    is escaped."""
+    """JSON of a value whose floats are ``Decimal``, every digit as it came. A lone surrogate, no UTF-8, is escaped."""
     text: str = simplejson.dumps(value, ensure_ascii=False, **_STYLE)
     try:
         return text.encode("utf-8")

@@ -27,8 +27,7 @@ from target_singerlake.input.messages import Block, EarlyActivations, Kind, Mess
 BLOCK_BYTES = 2 << 20
 """Bytes of a block: what a processor's cache holds."""
 _TURNS_BYTES = 8 << 20
-"""The same where many streams take turns: each then has so much of a block that handling the piece costs little beside
-scanning it."""
+"""The same where many streams take turns: of each a block then has enough to make handling it cheap."""
 _MANY_PIECES = 64
 _KINDS = ("RECORD", "SCHEMA", "STATE", "ACTIVATE_VERSION", "BATCH")
 _SHORT_RUN = 8
@@ -66,8 +65,7 @@ class RecordCheck:
         return decoded
 
     def _decode_first(self, line: bytes) -> Any:
-        """Made when a line needs it: of most streams the scanner leaves none, and making it takes as long as scanning
-        a hundred kilobytes."""
+        """Made when a line needs it, of most streams never: making it takes as long as scanning a hundred kilobytes."""
         self.decode_line = self._decoder(datetime | None)
         return self.decode_line(line)
 
@@ -84,7 +82,6 @@ class RecordCheck:
             return _refuse
 
     def require_keys(self, record: dict[str, Any], number: int) -> None:
-        """Raises ``MissingKeyPropertyError``."""
         missing = [name for name in self.key_properties if name not in record]
         if missing:
             raise MissingKeyPropertyError(
@@ -131,11 +128,8 @@ class PassthroughDecoder:
 
     def messages(self, block: Block, number: int) -> Iterator[Records | Message]:
         """The messages of ``block``, whose first line has the number ``number``; empty lines are left out. They hold
-        copies of a block that may change.
-
-        Raises ``UnreadableLineError``, ``RecordBeforeSchemaError``, ``MissingKeyPropertyError``; what was given before
-        is good.
-        """
+        copies of a block that may change. Raises ``UnreadableLineError``, ``RecordBeforeSchemaError``,
+        ``MissingKeyPropertyError``; what was given before is good."""
         if self._scanner is None:
             return self._decoded(bytes(block), number)
         return self._scanned(self._scanner, block, number)
@@ -302,10 +296,8 @@ _loose = json.JSONDecoder(parse_float=_some_number, parse_int=_some_number)
 
 
 def parse(line: bytes, number: int, *, exact: bool = True) -> Any:
-    """A line as JSON. ``exact`` keeps every digit of every number; otherwise numbers are only looked past.
-
-    Raises ``UnreadableLineError``.
-    """
+    """A line as JSON. ``exact`` keeps every digit of every number; otherwise numbers are only looked past. Raises
+    ``UnreadableLineError``."""
     try:
         text = line.decode("utf-8")
         if exact:

@@ -64,7 +64,6 @@ class Waker:
                 os.write(self._write, b"\0")
 
     def fileno(self) -> int:
-        """What to poll."""
         return self._read
 
     def clear(self) -> None:
@@ -178,10 +177,8 @@ def _enlarge(descriptor: int) -> None:
 
 
 def binary(source: IO[Any] | None) -> BinaryIO:
-    """``source``, or standard input, as bytes. A text file gives the bytes below it; text in memory is encoded.
-
-    Raises ``SettingError`` where the process was started with its standard input closed.
-    """
+    """``source``, or standard input, as bytes. A text file gives the bytes below it; text in memory is encoded. Raises
+    ``SettingError`` where the process was started with its standard input closed."""
     stream: Any = source if source is not None else sys.stdin
     if stream is None:
         raise SettingError("standard input is closed", hint="pipe a tap's output into the target, or use --input")
@@ -203,17 +200,14 @@ class MessageReader(GenericSingerReader[bytes]):
         self._consume = consume
 
     def process_lines(self, file_input: IO[Any] | None, callbacks: dict[str, Callable[[dict[str, Any]], None]]) -> Any:
-        """The counts of messages by type."""
         from collections import Counter
 
         return Counter(self._consume(file_input))
 
     @property
     def default_input(self) -> IO[bytes]:
-        """Standard input."""
         return sys.stdin.buffer
 
     def deserialize_json(self, line: bytes) -> dict[str, Any]:
-        """One line as JSON, numbers exact."""
         message: dict[str, Any] = parse(line, 0)
         return message

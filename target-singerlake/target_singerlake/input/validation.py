@@ -1,5 +1,4 @@
-"""``validate_records``: a look at each record with a JSON Schema validator: each draft, numbers with all their digits,
-patterns of ECMA-262. It changes nothing."""
+"""``validate_records``: records and JSON Schema, each draft, numbers with all digits, patterns of ECMA-262."""
 
 from __future__ import annotations
 
@@ -123,12 +122,9 @@ class PatternError(ValueError):
 
 
 def validator_of(schema: Mapping[str, Any], exact: Mapping[str, Any]) -> Any:
-    """A validator for ``exact``, which is ``schema`` with its numbers as decimals.
-
-    It raises ``PatternError`` at a pattern that its draft's meta-schema does not check, and
-    ``referencing.exceptions.Unresolvable`` at a reference to another document: none is ever fetched.
-    Raises ``SchemaError``; where no draft fits, it is the newest draft's.
-    """
+    """A validator for ``exact``, which is ``schema`` with its numbers as decimals. It raises ``PatternError`` at a
+    pattern that its draft's meta-schema does not check, and ``referencing.exceptions.Unresolvable`` at a reference to
+    another document: none is ever fetched. Raises ``SchemaError``; where no draft fits, it is the newest draft's."""
     said = schema.get("$schema")
     named = SAID.get(said.rstrip("#")) if isinstance(said, str) else None
     newest: SchemaError | None = None
@@ -145,8 +141,7 @@ def validator_of(schema: Mapping[str, Any], exact: Mapping[str, Any]) -> Any:
 
 
 def is_multiple(value: Decimal | int | float, of: Decimal | int | float) -> bool:
-    """Whether ``value`` is an integer times ``of``, of however many digits they are. NaN and the infinities, the only
-    floats here, are not."""
+    """Whether ``value`` is an integer times ``of``, of any number of digits. NaN and the infinities are not."""
     if isinstance(value, float) or isinstance(of, float):
         return False
     (whole, exponent), (divisor, least) = _scaled(value), _scaled(of)

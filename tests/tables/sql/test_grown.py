@@ -80,8 +80,8 @@ def test_plans_and_runs_say_whether_a_table_is_continued(
     planned = list(plan_tables(lake.table_runner(), resolved(LAST)))
     made = run(lake, engine, LAST)["last"]
     anew = run(lake, engine, LAST, full_refresh=True)["last"]
-    foretold = Report(lake.storage.url, as_json=False, dry_run=True)
-    told = Report(lake.storage.url, as_json=False)
+    foretold = Report(lake.storage.url, dry_run=True)
+    told = Report(lake.storage.url)
     foretold.add(planned[0])
     told.add(made)
     told.add(anew)

@@ -84,7 +84,7 @@ def made(gate: Gate, *, record: bool = False, holds: Any = "location", woken: An
     )
     logger = logging.getLogger("attaching")
     return Attaching(
-        settings,
+        settings=settings,
         tap="t",
         room=ROOM,
         fetcher=gate,  # type: ignore[arg-type]

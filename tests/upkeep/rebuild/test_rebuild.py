@@ -24,7 +24,8 @@ from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
 from singerlake.format.state.selection import schema_in_force, select
 from singerlake.format.state.transactions import AddFiles, Transaction
 from singerlake.lake import Lake
-from singerlake.upkeep.context import data_files
+from singerlake.upkeep.context import data_files, stream_objects
+from singerlake.upkeep.rebuild.survey import survey
 from singerlake.upkeep.result import Progress
 from singerlake.upkeep.scan import scan
 from singerlake.upkeep.scanned_file import content_id
@@ -341,7 +342,8 @@ def test_progress_adds_up_to_the_stored_bytes_on_the_callers_thread(shelf: Shelf
         shelf.original(number)
     seen: list[tuple[int, str]] = []
     noted = Progress(advance=lambda count: seen.append((count, threading.current_thread().name)))
-    made = shelf.rebuild(progress=noted)
+    survey(shelf.storage, TAP, STREAM, stream_objects(shelf.storage, TAP, STREAM), progress=noted)
+    made = shelf.rebuild()
     assert sum(count for count, _ in seen) == sum(file.bytes for file in made.manifest.files)
     assert {name for _, name in seen} == {threading.current_thread().name}
 

@@ -247,7 +247,6 @@ class BatchDecoder:
         return batch
 
     def _undeclared(self, rows: Rows, data: bytes) -> dict[int, list[Lost]]:
-        """What no schema declares, by row."""
         if self._known is None or rows.declared:
             return {}
         undeclared = {
@@ -282,7 +281,7 @@ class BatchDecoder:
         if name == OFFSET:
             return rows.offsets
         if name in ENVELOPE:
-            return [getattr(message, ENVELOPE[name]) for message in rows.messages_of_rows()]
+            return [getattr(message, ENVELOPE[name]) for message in rows.envelopes]
         if name == TYPE:
             return [_RECORD if rows.is_record(row) else "ACTIVATE_VERSION" for row in range(len(rows))]
         if name == RECORD:

@@ -1,5 +1,4 @@
-"""The rows of a chunk of lines before they are arrays: which messages are records, where they lie, what they lost, and
-which files are attached to them."""
+"""The rows of a chunk of lines before they are arrays: where the records lie, what they lost, and their files."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class Rows:
     messages: int
     lost: dict[int, list[Lost]] = field(default_factory=dict)
     declared: bool = False
-    _messages: Sequence[Any] = ()
+    envelopes: Sequence[Any] = ()
     _lines: Sequence[int] | None = None
     """Which line of the chunk each row is; None: the row's own number, from ``_skipped`` on."""
     _skipped: int = 0
@@ -48,7 +47,7 @@ class Rows:
         ``blank``, which stands for their records, ACTIVATE_VERSION messages are rows too."""
         records = [message.record for message in messages]
         if all(records):
-            return cls(records, offsets[: len(records)], len(records), lost or {}, _messages=messages)
+            return cls(records, offsets[: len(records)], len(records), lost or {}, envelopes=messages)
         positions, chosen, count = [], [], 0
         for position, record in enumerate(records):
             if record is False:
@@ -63,30 +62,24 @@ class Rows:
             chosen,
             count,
             {row_of[position]: each for position, each in (lost or {}).items()},
-            _messages=[messages[position] for position in positions],
+            envelopes=[messages[position] for position in positions],
             _lines=positions,
         )
 
     def between(self, begin: int, end: int) -> Rows:
-        """The rows [``begin``, ``end``) alone."""
         return Rows(
             self.records[begin:end],
             self.offsets[begin:end],
             self.messages,
             {row - begin: each for row, each in self.lost.items() if begin <= row < end},
             self.declared,
-            self._messages[begin:end],
+            self.envelopes[begin:end],
             None if self._lines is None else self._lines[begin:end],
             self._skipped + begin,
         )
 
-    def messages_of_rows(self) -> Sequence[Any]:
-        """The envelopes of the rows."""
-        return self._messages
-
     def is_record(self, row: int) -> bool:
-        """Whether a row is a RECORD, and not an ACTIVATE_VERSION."""
-        return self._messages[row].record is not None
+        return self.envelopes[row].record is not None
 
     def line(self, data: bytes, row: int) -> bytes:
         """The line of the chunk that a row came from."""

@@ -44,25 +44,21 @@ class Origin:
         return offset - self.offset + 2
 
 
+@dataclass(eq=False)
 class SlowPath:
     """Reads what the typed decoder refused. ``envelope`` are the columns from beside the record that are asked for,
     ``known`` is what of a record is declared; ``every``: an ACTIVATE_VERSION message is a row, too."""
 
-    def __init__(
-        self,
-        record: Struct,
-        typed: msgspec.json.Decoder[Any] | None,
-        *,
-        envelope: Sequence[str],
-        known: KnownObject | None = None,
-        every: bool = False,
-    ) -> None:
-        self._record = record
-        self._typed = typed
-        self._envelope = envelope
-        self._known = known
-        self._blank = SimpleNamespace(**{slot(index): None for index in range(len(record.fields))}) if every else None
-        self._raw = holds_raw(record)
+    record: Struct
+    typed: msgspec.json.Decoder[Any] | None
+    envelope: Sequence[str]
+    known: KnownObject | None
+    every: bool
+
+    def __post_init__(self) -> None:
+        nothing = {slot(index): None for index in range(len(self.record.fields))}
+        self._blank = SimpleNamespace(**nothing) if self.every else None
+        self._raw = holds_raw(self.record)
 
     def rows(self, data: bytes, offsets: Sequence[int], origin: Origin) -> Rows:
         """The rows of whole lines, whose messages have these ``offsets``; there may be more of them. Raises
@@ -74,7 +70,7 @@ class SlowPath:
             try:
                 if self._raw:
                     line.decode()
-                message = self._typed.decode(line) if self._typed else self._message(line, position, lost)
+                message = self.typed.decode(line) if self.typed else self._message(line, position, lost)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 try:
                     message = with_room(partial(self._message, line, position, lost))
@@ -89,7 +85,7 @@ class SlowPath:
     def again(self, line: bytes, field: Field) -> tuple[Any, list[Lost]]:
         """One column's value of a line that was read before, from the text that it was written as."""
         lost: list[Lost] = []
-        if field.name in self._envelope:
+        if field.name in self.envelope:
             return getattr(self._beside(parse(line), lost), ENVELOPE[field.name]), lost
         try:
             fitted = fit_texts(text_at(line, ("record",)), Struct((field,)), lost)
@@ -99,17 +95,16 @@ class SlowPath:
         return fitted.f0, lost
 
     def undeclared(self, line: bytes) -> Iterable[Lost]:
-        """What no schema declares of a RECORD that was read before."""
-        if self._known is None:
+        if self.known is None:
             return []
         try:
-            return undeclared(line, self._known)
+            return undeclared(line, self.known)
         except NOT_STRICT:
-            return undeclared_in(parse(line)["record"], self._known)
+            return undeclared_in(parse(line)["record"], self.known)
 
     def text_at(self, line: bytes, keys: tuple[str, ...]) -> str:
         """The JSON text of the value that property names lead to."""
-        keys = (ENVELOPE[keys[0]],) if keys[0] in self._envelope else ("record", *keys)
+        keys = (ENVELOPE[keys[0]],) if keys[0] in self.envelope else ("record", *keys)
         try:
             return text_at(line, keys).decode()
         except NOT_STRICT:
@@ -135,7 +130,7 @@ class SlowPath:
         if not isinstance(record, dict):
             raise ValueError("neither RECORD nor ACTIVATE_VERSION, or without a record")
         read = self._beside(message, misfits)
-        read.record = fit_record(record, self._record, misfits)
+        read.record = fit_record(record, self.record, misfits)
         if misfits:
             lost[position] = misfits
         return read
@@ -143,7 +138,7 @@ class SlowPath:
     def _as_written(self, line: bytes, position: int, lost: dict[int, list[Lost]]) -> SimpleNamespace:
         """The same of strict JSON. Raises ``ValueError``, and one of ``NOT_STRICT``."""
         record, kind = text_at(line, ("record",)), parse(text_at(line, ("type",)))
-        message = {key: parse(text_at(line, (key,))) for key in map(ENVELOPE.__getitem__, self._envelope)}
+        message = {key: parse(text_at(line, (key,))) for key in map(ENVELOPE.__getitem__, self.envelope)}
         read = self._without_record(kind, message, position, lost)
         if read is not None:
             return read
@@ -151,7 +146,7 @@ class SlowPath:
             raise ValueError("neither RECORD nor ACTIVATE_VERSION, or without a record")
         misfits: list[Lost] = []
         read = self._beside(message, misfits)
-        read.record = fit_texts(record, self._record, misfits)
+        read.record = fit_texts(record, self.record, misfits)
         if misfits:
             lost[position] = misfits
         return read
@@ -172,9 +167,8 @@ class SlowPath:
         return read
 
     def _beside(self, message: dict[str, Any], lost: list[Lost]) -> SimpleNamespace:
-        """The values of the envelope's columns."""
         read = SimpleNamespace()
-        for name in self._envelope:
+        for name in self.envelope:
             field = METADATA.get(name)
             assert field is not None
             value = message.get(ENVELOPE[name])
@@ -204,13 +198,7 @@ def value_error(lost: Lost, offset: int, origin: Origin, hint: str = _OTHERWISE)
         hint = _NO_COLUMN
     else:
         what = f"column {lost.misfit.path!r} is {lost.misfit.expected}, and a record holds {lost.misfit.found}: {text}"
-    return ValueDoesNotFitError(
-        what,
-        hint=hint,
-        file=origin.path,
-        line=origin.line(offset),
-        offset=offset,
-    )
+    return ValueDoesNotFitError(what, hint=hint, file=origin.path, line=origin.line(offset), offset=offset)
 
 
 def path_of(keys: Iterable[str | int]) -> str:
@@ -236,8 +224,7 @@ _NOTHING = b"null"
 
 
 def text_at(line: bytes, keys: tuple[str, ...]) -> bytes:
-    """The JSON text that names of properties lead to, from the line inwards; ``null`` where there is nothing. Raises
-    one of ``NOT_STRICT``."""
+    """The JSON text that names of properties lead to in a line, or ``null``. Raises one of ``NOT_STRICT``."""
     text = line.strip(b" \t\r\n")  # JSON's white space; Python's own has more
     for key in keys:
         text = bytes(_OBJECT.decode(text).get(key, _NOTHING)) if text[:1] == b"{" else _NOTHING

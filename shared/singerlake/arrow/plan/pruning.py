@@ -171,8 +171,7 @@ def _time_may_match(first: str, last: str, condition: Predicate) -> bool:
 
 
 def _bounds(first: str, last: str) -> tuple[datetime, datetime]:
-    """The span of rows' times, a little wider; all of time where it is unknown, or at the end of what a
-    ``datetime`` holds."""
+    """The span of rows' times, a little wider; all of time where it is unknown, or at an end of ``datetime``."""
     span = known_span(first, last)
     if span is not None:
         with suppress(OverflowError):

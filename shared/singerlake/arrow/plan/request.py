@@ -140,30 +140,22 @@ def request_of(
     *,
     columns: Sequence[str] | None,
     versions: Sequence[str] | None,
-    metadata: bool,
-    record: bool,
-    files: bool,
     messages: str,
     mode: str,
-    skip_expired: bool,
     **others: Any,
 ) -> Request:
     """A request from what a caller in Python gives, of any type. Raises ``SettingError``."""
     for name, value in (("columns", columns), ("versions", versions)):
         if isinstance(value, str):
             raise SettingError(f"{name} is one text", hint=f"give a list of names, as [{value!r}]")
-    for name, flag in (("metadata", metadata), ("record", record), ("files", files), ("skip_expired", skip_expired)):
-        if not isinstance(flag, bool):
+    for name in ("metadata", "record", "files", "skip_expired"):
+        if not isinstance(others[name], bool):
             raise SettingError(f"{name} is neither True nor False", hint="set it to one of them")
     return Request(
         columns=None if columns is None else tuple(columns),
         versions=None if versions is None else tuple(versions),
-        metadata=metadata,
-        record=record,
-        files=files,
         messages=messages_of(str(messages)),
         mode=mode_of(str(mode)),
-        skip_expired=skip_expired,
         **others,
     )
 

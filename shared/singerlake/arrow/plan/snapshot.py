@@ -23,10 +23,8 @@ from singerlake.format.state.model import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The messages with offsets [``first``, ``stop``) of a lineage, of ``versions`` (hashes; None: of all).
-
-    ``files`` stands for the lineage where there is none, in a manifest rebuilt in memory; elsewhere it is empty.
-    """
+    """The messages with offsets [``first``, ``stop``) of a lineage, of ``versions`` (hashes; None: of all). ``files``
+    stands for the lineage where there is none, in a manifest rebuilt in memory; elsewhere it is empty."""
 
     lineage: str | None
     files: str
@@ -131,8 +129,7 @@ def declared(manifest: Manifest, met: Iterable[str], request: Request) -> Struct
 
 
 def projected(columns: Struct | None, manifest: Manifest, request: Request) -> Struct:
-    """The columns of a table without a schema of the user's. Raises ``UnknownNameError`` where nothing declares any, or
-    not the ones named."""
+    """The columns of a table without a user's schema. Raises ``UnknownNameError`` where one, or each, is undeclared."""
     if columns is None:
         raise UnknownNameError(
             f"stream {manifest.stream!r} has no data to take a schema from",
@@ -151,9 +148,8 @@ def projected(columns: Struct | None, manifest: Manifest, request: Request) -> S
 
 
 def looked_for(columns: Struct, declared: Struct | None, request: Request, *, chosen: bool) -> KnownObject | None:
-    """What is known of records that are read as ``columns``, for the search of what no schema declares: in all of a
-    record where all columns are read (not ``chosen``) or ``_rescued_data`` is one of them, and else within the
-    columns."""
+    """What is known of records read as ``columns``, for the search of what no schema declares: in all of a record where
+    all columns are read (not ``chosen``) or ``_rescued_data`` is one of them, else within the columns."""
     own = own_columns(request)
     whole = not chosen or (own.get(RESCUED.name) is not None and columns.get(RESCUED.name) is not None)
     return known_in(_without(columns, own), None if declared is None else _without(declared, own), whole=whole)

@@ -22,11 +22,9 @@ MOST_BYTES = 128 << 20
 """Raw bytes of a partition where there is much to read: seconds of work for a task, against which starting one counts
 little. Spark's own file readers have the same size (``spark.sql.files.maxPartitionBytes``)."""
 FEWER_BYTES = 64 << 20
-"""Raw bytes of a partition where there is little: about half a second of work for a task, against a tenth that starting
-one takes."""
+"""Raw bytes of a partition where there is little: about half a second of work; starting one takes a tenth."""
 LEAST_BYTES = 16 << 20
-"""Raw bytes of a partition where cores would have nothing to do otherwise: below it, starting a task takes about as
-long as its work."""
+"""Raw bytes of a partition where cores would be idle: below it, starting a task takes as long as its work."""
 WANTED = 8
 """Partitions that a read is cut into before they get larger than ``FEWER_BYTES``."""
 _DIGEST = 32
@@ -63,7 +61,6 @@ class Split(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def next_offset(self) -> int:
-        """The offset after the members' last message."""
         return self.offset + self.messages
 
 
@@ -88,9 +85,8 @@ def partition_bytes(files: Iterable[DataFile], first: int, stop: int, request: R
 def splits(
     files: Iterable[DataFile], first: int, stop: int, target: int = MOST_BYTES, *, attached: bool = False
 ) -> Iterator[Split]:
-    """The messages of ``files`` with offsets [first, stop), in runs of one file, of about one size, which is
-    about ``target`` raw bytes where the file is larger; no member is cut. ``attached``: with the files of the
-    messages."""
+    """The messages of ``files`` with offsets [first, stop), in runs of one file of about one size, about ``target`` raw
+    bytes where the file is larger; no member is cut. ``attached``: with the files of the messages."""
     for file in files:
         if first <= file.offset and file.end <= stop and 2 * file.raw_bytes < 3 * target and file.messages:
             whole = _whole(file)

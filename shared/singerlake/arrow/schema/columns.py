@@ -100,7 +100,6 @@ class Struct:
     fields: tuple[Field, ...]
 
     def get(self, name: str) -> Field | None:
-        """The field of exactly that name."""
         return next((field for field in self.fields if field.name == name), None)
 
 
@@ -117,8 +116,7 @@ Column: TypeAlias = (
 
 
 def merge(left: Column, right: Column) -> Column:
-    """The narrowest type that takes every value of both as it is; order does not matter but for the order of fields,
-    which is of first appearance."""
+    """The narrowest type that takes every value of both as it is. Fields alone are in the order of appearance."""
     if left == right or isinstance(right, Nothing):
         return left
     if isinstance(left, Nothing):
@@ -131,7 +129,7 @@ def merge(left: Column, right: Column) -> Column:
         return Double()
     if isinstance(left, Decimal) or isinstance(right, Decimal):
         return _merge_decimal(left, right)
-    if _is_string(left) and _is_string(right):
+    if is_string(left) and is_string(right):
         return Text()
     return JsonText()
 
@@ -179,14 +177,14 @@ def _merge_decimal(left: Column, right: Column) -> Column:
     if isinstance(right, Integer):
         right = Decimal(_DIGITS, 0, number=True, text=False, whole=True)
     if not isinstance(right, Decimal):
-        return Text() if _is_string(left) and _is_string(right) else JsonText()
+        return Text() if is_string(left) and is_string(right) else JsonText()
     scale = max(left.scale, right.scale)
     digits = max(left.precision - left.scale, right.precision - right.scale) + scale
     if left.whole != right.whole:
         # An integer beside a decimal may be of any size.
         digits = MAX_PRECISION + scale
     if digits > MAX_PRECISION and scale > MAX_OPEN_SCALE:
-        return Text() if _is_string(left) and _is_string(right) else JsonText()
+        return Text() if is_string(left) and is_string(right) else JsonText()
     number, text = left.number or right.number, left.text or right.text
     return Decimal(min(digits, MAX_PRECISION), scale, number, text, whole=left.whole and right.whole)
 
@@ -195,7 +193,7 @@ def _is_double_or_integer(column: Column) -> bool:
     return isinstance(column, Double | Integer) or (isinstance(column, Decimal) and column.whole)
 
 
-def _is_string(column: Column) -> bool:
+def is_string(column: Column) -> bool:
     """Whether every value of it is a JSON string."""
     return isinstance(column, Text | Timestamp | Date) or (isinstance(column, Decimal) and not column.number)
 

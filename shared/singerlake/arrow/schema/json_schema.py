@@ -156,8 +156,7 @@ def _object(schema: dict[str, Any], root: Any, nesting: _Nesting) -> Column:
 
 
 def _struct(properties: dict[str, Any], root: Any, nesting: _Nesting) -> Struct:
-    """An object's columns. A name that has no UTF-8 is none's, as Arrow cannot hold it: what is there counts as
-    undeclared, and is kept as such."""
+    """An object's columns. Arrow cannot hold a name that has no UTF-8: what is there counts as undeclared."""
     named = ((name, schema) for name, schema in properties.items() if _has_utf8(name))
     return Struct(tuple(Field(name, _column(schema, root, nesting)) for name, schema in named))
 

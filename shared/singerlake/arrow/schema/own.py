@@ -1,5 +1,4 @@
-"""The columns of a table that no record declares: from the lake, from the envelope of a message, and of what has no
-place in the others."""
+"""The columns of a table that no record declares: of the lake, of a message's envelope, and of what has no place."""
 
 from __future__ import annotations
 

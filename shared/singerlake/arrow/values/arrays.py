@@ -72,8 +72,7 @@ def build(values: Sequence[Any], field: Field, arrow: pa.DataType) -> pa.Array:
 
 
 def from_texts(texts: pa.Array, column: Column, arrow: pa.DataType) -> pa.Array:
-    """The array of a column whose values are written in ``texts``. Raises ``pyarrow.ArrowException`` where one does
-    not fit exactly."""
+    """The array of a column written in ``texts``. Raises ``pyarrow.ArrowException`` where one does not fit exactly."""
     import pyarrow as pa
 
     if isinstance(column, Timestamp):
@@ -235,8 +234,7 @@ def integers_from(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
 
 
 def _packed(values: Sequence[Any], form: str) -> bytes | None:
-    """Integers as they lie in memory, by far the fastest way to have them there; None where there is none, or another
-    value among them."""
+    """Integers as they lie in memory, the fastest way to have them there; None where another value is among them."""
     if not values or type(values[0]) is not int:
         return None
     try:
@@ -363,8 +361,7 @@ def decimals(texts: pa.Array, arrow: pa.Decimal128Type) -> pa.Array:
 
 @lru_cache(maxsize=64)
 def _plain(whole: int) -> str:
-    """What Arrow reads right where ``whole`` digits may stand before the point: those and the ones after it are no more
-    than it holds, and so are those that it adds."""
+    """What Arrow reads right with ``whole`` digits before the point: no more than it holds, with those it adds."""
     return rf"^[+-]?0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{_DIGITS - whole}}})?$"
 
 

@@ -44,8 +44,6 @@ class KnownObject:
 
 @dataclass(frozen=True, slots=True)
 class KnownArray:
-    """What is known of each element of an array."""
-
     element: KnownObject | KnownArray
 
 
@@ -53,9 +51,8 @@ Known: TypeAlias = KnownObject | KnownArray | None
 
 
 def known_in(columns: Struct, declared: Struct | None, *, whole: bool) -> KnownObject | None:
-    """What is known of records that are read as ``columns``, properties alone, where ``declared`` are all that there
-    are. ``whole``: properties beside those count as undeclared; else they do only within the columns. None where there
-    is nothing to look for."""
+    """What is known of records read as ``columns``, properties alone, where ``declared`` are all there are. ``whole``:
+    properties beside those count as undeclared, else only within the columns. None where nothing is looked for."""
     if declared is None:
         return None
     known = _object(columns, declared, closed=whole)

@@ -8,20 +8,7 @@ from typing import Any
 
 import msgspec
 
-from singerlake.arrow.schema.columns import (
-    Array,
-    Boolean,
-    Column,
-    Date,
-    Decimal,
-    Double,
-    Integer,
-    JsonText,
-    Struct,
-    Text,
-    Timestamp,
-    Variant,
-)
+from singerlake.arrow.schema import columns as types
 from singerlake.arrow.schema.own import TABLE_VERSION, TIME
 from singerlake.arrow.values.known import Known, KnownArray, KnownObject
 from singerlake.arrow.values.values import slot
@@ -33,7 +20,7 @@ _ENVELOPE: dict[str, tuple[str, Any, None]] = {
 
 
 def typed_decoder(
-    record: Struct, envelope: Iterable[str] = (), known: KnownObject | None = None
+    record: types.Struct, envelope: Iterable[str] = (), known: KnownObject | None = None
 ) -> msgspec.json.Decoder[Any] | None:
     """A decoder of messages, which have the columns of ``envelope`` under the names that they have there. Of a RECORD,
     ``record`` has just the fields asked for, named by ``slot``, and behind them what the caller is not to look at; of
@@ -55,7 +42,7 @@ def typed_decoder(
     return msgspec.json.Decoder(kept | no_row | no_message)
 
 
-def value_decoder(column: Column) -> msgspec.json.Decoder[Any] | None:
+def value_decoder(column: types.Column) -> msgspec.json.Decoder[Any] | None:
     """A decoder of one column's values, each as it is in a record; None where msgspec cannot name a field."""
     try:
         return msgspec.json.Decoder(_python_type(column))
@@ -72,19 +59,19 @@ def is_plain_name(name: str) -> bool:
     return not _ESCAPED.search(name)
 
 
-def is_raw(column: Column) -> bool:
+def is_raw(column: types.Column) -> bool:
     """Whether the decoder leaves a value as the JSON that it is."""
-    return isinstance(column, JsonText | Variant) or (isinstance(column, Decimal) and column.number)
+    return isinstance(column, types.JsonText | types.Variant) or (isinstance(column, types.Decimal) and column.number)
 
 
-def holds_raw(column: Column) -> bool:
+def holds_raw(column: types.Column) -> bool:
     """Whether the decoder leaves any of its values as JSON, and so does not look whether it is UTF-8."""
-    if isinstance(column, Struct):
+    if isinstance(column, types.Struct):
         return any(holds_raw(field.type) for field in column.fields)
-    return holds_raw(column.element) if isinstance(column, Array) else is_raw(column)
+    return holds_raw(column.element) if isinstance(column, types.Array) else is_raw(column)
 
 
-def _struct_type(struct: Struct, known: Known = None) -> Any:
+def _struct_type(struct: types.Struct, known: Known = None) -> Any:
     """A msgspec Struct for the fields, under ``slot`` names. Raises ``ValueError``, ``UnicodeEncodeError`` for names
     that msgspec cannot match: with a quote, a backslash, a control character or a lone surrogate."""
     inside = known.names if isinstance(known, KnownObject) else {}
@@ -102,19 +89,19 @@ def _struct_type(struct: Struct, known: Known = None) -> Any:
     return msgspec.defstruct("Properties", fields, rename=names, gc=False, forbid_unknown_fields=closed)
 
 
-def _python_type(column: Column, known: Known = None) -> Any:
+def _python_type(column: types.Column, known: Known = None) -> Any:
     if is_raw(column):
         return msgspec.Raw
-    if isinstance(column, Boolean):
+    if isinstance(column, types.Boolean):
         return bool | None
-    if isinstance(column, Integer | Double):
+    if isinstance(column, types.Integer | types.Double):
         # Neither is turned into the other here, for Arrow to refuse what that would change.
         return int | float | None
-    if isinstance(column, Text | Timestamp | Date | Decimal):
+    if isinstance(column, types.Text | types.Timestamp | types.Date | types.Decimal):
         return str | None
-    if isinstance(column, Array):
+    if isinstance(column, types.Array):
         element = known.element if isinstance(known, KnownArray) else None
         return list[_python_type(column.element, element)] | None  # type: ignore[misc]
-    if isinstance(column, Struct):
+    if isinstance(column, types.Struct):
         return _struct_type(column, known) | None
     raise TypeError(f"no value is of type {column!r}")

@@ -75,8 +75,7 @@ def parse(line: bytes) -> Any:
 
 def text_of(value: Any) -> str:
     """The JSON text of what ``parse`` gave: numbers and constants as they were written, characters beyond ASCII
-    escaped, so that a lone surrogate stays one. Without recursion, since a value may be nested as deeply as a parser
-    goes."""
+    escaped, so that a lone surrogate stays one. Without recursion, however deep a value is nested."""
     written: list[str] = []
     left: list[Any] = [value]
     while left:

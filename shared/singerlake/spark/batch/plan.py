@@ -9,6 +9,7 @@ itself. Neither a reader nor a task can tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,9 +18,7 @@ from singerlake.arrow.plan.pruning import Comparison, Predicate, is_exact, prune
 from singerlake.arrow.plan.request import MessageKinds
 from singerlake.arrow.plan.snapshot import Pin, check_lineage, declared, looked_for, selected
 from singerlake.arrow.plan.splits import Split, pack, partition_bytes, splits
-from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.schema.own import FILES, METADATA, OFFSET, TIME
-from singerlake.arrow.values.known import KnownObject
 from singerlake.errors import SettingError
 from singerlake.format.state.files.totals import totals_of
 from singerlake.spark.batch.reader import SingerlakeReader, SplitsPartition
@@ -65,7 +64,7 @@ def plan(options: ReadOptions, pinned: Pin, schema: StructType, *, chosen: bool)
 
     if options.pushdown:
         check_supported()
-        return PushingReader(options, stream.prefix, schema, columns, known, cut)
+        return PushingReader(options, stream.prefix, schema, columns, known, cut=cut)
     return SingerlakeReader(options, stream.prefix, schema, columns, known, cut(()))
 
 
@@ -90,36 +89,24 @@ def check_supported() -> None:
         raise SettingError("option 'pushdown' needs pyspark 4.1 or newer", hint="leave it out, or upgrade pyspark")
 
 
+@dataclass(eq=False)
 class PushingReader(SingerlakeReader):
-    """A reader that takes filters on the lake's own columns. ``cut`` makes the partitions that are left by them.
+    """A reader that takes filters on the lake's own columns. ``cut`` makes the partitions that are left by them. Spark
+    refuses a reader that defines ``pushFilters`` while its setting is off, and names the setting."""
 
-    Spark refuses a reader that defines ``pushFilters`` while its setting is off, and names the setting.
-    """
-
-    def __init__(
-        self,
-        options: ReadOptions,
-        prefix: str,
-        schema: StructType,
-        columns: Struct,
-        known: KnownObject | None,
-        cut: Callable[[Sequence[Predicate]], Sequence[tuple[Split, ...]]],
-    ) -> None:
-        super().__init__(options, prefix, schema, columns, known, ())
-        self._cut: Callable[[Sequence[Predicate]], Sequence[tuple[Split, ...]]] | None = cut
-        self._conditions: tuple[Predicate, ...] = ()
+    cut: Callable[[Sequence[Predicate]], Sequence[tuple[Split, ...]]] | None = None
+    conditions: tuple[Predicate, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_cut": None}
+        return {**super().__getstate__(), "cut": None}
 
     def partitions(self) -> list[InputPartition]:
-        """One for each task."""
-        return [SplitsPartition(part) for part in (self._cut(self._conditions) if self._cut else ())]
+        return [SplitsPartition(part) for part in (self.cut(self.conditions) if self.cut else ())]
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Leaves out what ``filters`` cannot match. Spark gets those back that rows have to be asked again for."""
-        conditions = [condition_of(each, self._schema) for each in filters]
-        self._conditions = tuple(condition for condition in conditions if condition is not None)
+        conditions = [condition_of(each, self.schema) for each in filters]
+        self.conditions = tuple(condition for condition in conditions if condition is not None)
         return [
             each
             for each, condition in zip(filters, conditions, strict=True)
@@ -128,8 +115,7 @@ class PushingReader(SingerlakeReader):
 
 
 def condition_of(given: Filter, schema: StructType) -> Predicate | None:
-    """A filter in our terms; None where it is on another column, on one that is read as another type than its own, or
-    of a kind that is not known here."""
+    """A filter in our terms; None for another column, one read as another type than its own, or an unknown kind."""
     from pyspark.sql.types import LongType, StringType, TimestampType
 
     negated = type(given).__name__ == "Not"

@@ -17,11 +17,10 @@ from singerlake.arrow.plan.splits import Split
 from singerlake.arrow.scan import scan, warn_of_misfits
 from singerlake.arrow.schema.columns import Struct
 from singerlake.arrow.values.known import KnownObject
-from singerlake.errors import MissingFileError, NotALakeError
-from singerlake.format import layout
+from singerlake.errors import MissingFileError
 from singerlake.spark.options import ReadOptions
 from singerlake.spark.spark_types import arrow_schema
-from singerlake.spark.worker_storage import task_storage
+from singerlake.spark.worker_storage import require_lake, task_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,62 +44,44 @@ def _partition(runs: bytes) -> SplitsPartition:
     return SplitsPartition(_RUNS.decode(runs))
 
 
+@dataclass(eq=False)
 class SingerlakeReader(DataSourceReader):
     """Reads one plan. Goes to every task by pickle, without the list of the other tasks' partitions."""
 
-    def __init__(
-        self,
-        options: ReadOptions,
-        prefix: str,
-        schema: StructType,
-        columns: Struct,
-        known: KnownObject | None,
-        partitions: Sequence[tuple[Split, ...]],
-    ) -> None:
-        self._options = options
-        self._prefix = prefix
-        self._schema = schema
-        self._columns = columns
-        self._known = known
-        self._partitions = tuple(partitions)
+    options: ReadOptions
+    prefix: str
+    schema: StructType
+    columns: Struct
+    known: KnownObject | None
+    parts: Sequence[tuple[Split, ...]] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_partitions": ()}
+        return {**self.__dict__, "parts": ()}
 
     def partitions(self) -> list[InputPartition]:
-        """One for each task."""
-        return [SplitsPartition(part) for part in self._partitions]
+        return [SplitsPartition(part) for part in self.parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition. Spark makes up a partition of nothing where there are none.
-
-        Raises ``ValueDoesNotFitError``, ``BrokenFileError``, ``MissingFileError``, and what the storage raises.
-        """
+        """The rows of one partition. Spark makes up a partition of nothing where there are none. Raises
+        ``ValueDoesNotFitError``, ``BrokenFileError``, ``MissingFileError``, and what the storage raises."""
         return self._batches(partition.runs) if isinstance(partition, SplitsPartition) else iter(())
 
     def _batches(self, parts: Sequence[Split]) -> Iterator[pa.RecordBatch]:
-        storage = task_storage(self._options.path, tuple(sorted(self._options.storage.items())))
-        decoder = BatchDecoder(self._columns, arrow_schema(self._schema), self._options.request, self._known)
+        storage = task_storage(self.options.path, tuple(sorted(self.options.storage.items())))
+        decoder = BatchDecoder(self.columns, arrow_schema(self.schema), self.options.request, self.known)
         try:
-            yield from scan(storage, self._prefix, parts, decoder)
+            yield from scan(storage, self.prefix, parts, decoder)
         except MissingFileError:
-            if storage.list_folder(f"{layout.RAW}/").folders:
-                raise
-            raise NotALakeError(
-                "nothing here is a lake, on the machine that runs this task",
-                hint="a local path has to be the same folder on the driver and all workers; or use s3://",
-                path=self._options.path,
-            ) from None
-        warn_of_misfits(decoder, f"{self._options.tap}/{self._options.stream}")
+            require_lake(storage, self.options.path)
+            raise
+        warn_of_misfits(decoder, f"{self.options.tap}/{self.options.stream}")
         if TaskContext.get() is not None:
             _spare_the_collector()
 
 
 @lru_cache(maxsize=1)
 def _spare_the_collector() -> None:
-    """Once in a Python worker: leave out what was imported when looking for garbage.
-
-    Spark's ``pyspark/daemon.py`` collects after every task, which goes through all objects of all modules each time: 30
-    to 50 ms where Arrow has imported pandas, as long as decoding 15 MB.
-    """
+    """Once in a Python worker: leave out what was imported when looking for garbage. Spark's ``pyspark/daemon.py``
+    collects after every task, which goes through all objects of all modules each time: 30 to 50 ms where Arrow has
+    imported pandas, as long as decoding 15 MB."""
     gc.freeze()

@@ -25,12 +25,7 @@ _REMEMBERED = 16
 
 def to_spark(bookmark: Bookmark) -> dict[str, Any]:
     """A bookmark as Spark keeps it. It compares texts, so the order of keys never changes."""
-    return {
-        "lineage": bookmark.lineage,
-        "offset": bookmark.offset,
-        "file": bookmark.file,
-        "line": bookmark.line,
-    }
+    return {"lineage": bookmark.lineage, "offset": bookmark.offset, "file": bookmark.file, "line": bookmark.line}
 
 
 def from_spark(given: Any) -> Bookmark:
@@ -72,8 +67,7 @@ class Positions:
         return offset_left(manifest, self._resumed(manifest, bookmark), skip_expired=self._skip_expired)
 
     def reached(self, manifest: Manifest, bookmark: Bookmark, end: Bookmark) -> bool:
-        """Whether a query with ``bookmark`` has read all there was before ``end``, whatever expired since. Raises
-        ``LostBookmarkError``."""
+        """Whether a query with ``bookmark`` read all before ``end``, whatever expired. Raises ``LostBookmarkError``."""
         return self._resumed(manifest, bookmark) >= self._resumed(manifest, end)
 
     def _resumed(self, manifest: Manifest, bookmark: Bookmark) -> int:
@@ -144,10 +138,8 @@ def no_limits_in_batch(limits: Limits) -> None:
 
 def admitted(files: Iterable[DataFile], first: int, stop: int, limits: Limits) -> int:
     """The offset at which a batch from ``first`` on ends, ``stop`` at most. ``files`` are those that hold what the
-    query selects of [first, stop), in offset order; what lies between them counts for nothing.
-
-    There is at least one message in a batch, however large, so that no limit brings a query to a stand.
-    """
+    query selects of [first, stop), in offset order; what lies between them counts for nothing. There is at least one
+    message in a batch, however large, so that no limit brings a query to a stand."""
     end, records, budget = first, limits.records, limits.bytes
     for count, file in enumerate(files):
         begin, whole = max(file.offset, first), min(file.end, stop)

@@ -83,12 +83,16 @@ def limits_under(given: ReadLimit | None, own: Limits) -> Limits:
     if isinstance(given, ReadAllAvailable):
         return Limits()
     if isinstance(given, ReadMaxRows):
-        return own.within(Limits(records=given.max_rows))
+        return replace(own, records=_least(own.records, given.max_rows))
     if isinstance(given, ReadMaxFiles):
-        return own.within(Limits(files=given.max_files))
+        return replace(own, files=_least(own.files, given.max_files))
     if isinstance(given, ReadMaxBytes):
-        return own.within(Limits(bytes=given.max_bytes))
+        return replace(own, bytes=_least(own.bytes, given.max_bytes))
     return own
+
+
+def _least(own: int | None, given: int) -> int:
+    return given if own is None else min(own, given)
 
 
 def not_read(columns: Struct, declared: Struct) -> tuple[list[str], list[str]]:
@@ -135,8 +139,7 @@ class StreamPartition(InputPartition):
 
 @dataclass
 class _Followed:
-    """What a query follows, from its first look at the lake on. ``versions`` are hashes: labels may be given anew by a
-    rebuild."""
+    """What a query follows, from its first look on. ``versions`` are hashes: a rebuild may give labels anew."""
 
     newest: StateReader
     positions: Positions
@@ -250,7 +253,7 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """The rows of one partition, in a task. Raises as ``SingerlakeReader.read``."""
         assert isinstance(partition, StreamPartition)
         prefix = layout.stream_prefix(self._options.tap, self._options.stream)
-        reader = SingerlakeReader(self._options, prefix, self._schema, partition.columns, partition.known, ())
+        reader = SingerlakeReader(self._options, prefix, self._schema, partition.columns, partition.known)
         try:
             yield from reader.read(partition.work)
         except MissingFileError as error:
@@ -265,7 +268,6 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """Nothing to do: a lake keeps what was read."""
 
     def stop(self) -> None:
-        """Let go of the stream."""
         self._followed = self._newest = None
 
     def _look(self) -> tuple[Manifest, _Followed]:
@@ -316,7 +318,6 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return self._returned
 
     def _files(self, state: Manifest, first: int, stop: int) -> Iterator[DataFile]:
-        """The files that hold selected messages with offsets [first, stop)."""
         versions = self._followed.versions if self._followed is not None else None
         files = state.files_from(first, stop) if first < stop else FileList()
         return iter(files if versions is None else files.of_versions(versions))
@@ -347,11 +348,9 @@ class SingerlakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises ``error`` from every method but ``stop``.
-
-    A data source that raises it instead of giving a reader is answered with an ``UnboundLocalError`` of pyspark's own
-    (up to 4.3), which stops the reader that it has not got, and ends the query with that as its error.
-    """
+    """Raises ``error`` from every method but ``stop``. A data source that raises it instead of giving a reader is
+    answered with an ``UnboundLocalError`` of pyspark's own (up to 4.3), which stops the reader that it has not got, and
+    ends the query with that as its error."""
 
     def __init__(self, error: SingerlakeError) -> None:
         self._error = error

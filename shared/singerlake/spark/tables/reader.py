@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -14,6 +13,7 @@ from singerlake.errors import SettingError
 from singerlake.settings import STORAGE_SETTINGS, storage_settings
 from singerlake.spark.options import absolute, named_as_options, names, storage
 from singerlake.spark.spark_types import arrow_schema, to_spark
+from singerlake.spark.worker_storage import task_storage
 from singerlake.storage.port import Storage
 from singerlake.tables.read import LakeTable
 from singerlake.tables.rows.conform import conformed
@@ -41,7 +41,6 @@ class TableOptions:
 
     @named_as_options()
     def settings(self) -> Any:
-        """How to reach S3."""
         return storage_settings(self.storage)
 
 
@@ -67,7 +66,7 @@ def table_options(given: Mapping[str, str]) -> TableOptions:
 
 PARTITION_BYTES, PARTITION_FILES = 16 << 20, 64
 """Stored bytes, and files, of a partition: about as much work as one of a stream."""
-ROWS = 10_000
+_ROWS = 10_000
 """Of a batch, as Spark has them."""
 
 
@@ -88,39 +87,37 @@ def schema_of(table: LakeTable, options: TableOptions) -> StructType:
 
 @dataclass
 class FilesPartition(InputPartition):
-    """The work of one task."""
-
     files: tuple[TableFile, ...]
 
 
+@dataclass(eq=False)
 class TableReader(DataSourceReader):
     """Reads the files of one snapshot as ``schema``. Goes to every task by pickle, without the files of the others."""
 
-    def __init__(self, options: TableOptions, files: Sequence[TableFile], schema: StructType) -> None:
-        self._options = options
-        self._files = tuple(files)
-        self._schema = schema
+    options: TableOptions
+    files: Sequence[TableFile]
+    schema: StructType
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_files": ()}
+        return {**self.__dict__, "files": ()}
 
     def partitions(self) -> list[InputPartition]:
-        """One for each task."""
-        parts = batches(self._files, lambda file: file.bytes, size=PARTITION_BYTES, most=PARTITION_FILES)
+        parts = batches(self.files, lambda file: file.bytes, size=PARTITION_BYTES, most=PARTITION_FILES)
         return [FilesPartition(tuple(part)) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition. Raises ``MissingFileError``, ``BrokenFileError``, and what storage raises."""
-        if not isinstance(partition, FilesPartition):
-            return
-        storage = _storage(self._options.path, tuple(sorted(self._options.storage.items())))
-        schema = arrow_schema(self._schema)
-        for file in partition.files:
-            rows = read_rows(storage, table_prefix(self._options.table), file, schema.names)
-            if rows is not None:
-                yield from conformed(rows, schema).to_batches(ROWS)
+        if isinstance(partition, FilesPartition):
+            storage = task_storage(self.options.path, tuple(sorted(self.options.storage.items())))
+            prefix = table_prefix(self.options.table)
+            yield from read_files(storage, prefix, arrow_schema(self.schema), partition.files)
 
 
-@lru_cache(maxsize=8)
-def _storage(path: str, settings: tuple[tuple[str, Any], ...]) -> Storage:
-    return open_storage(path, storage_settings(dict(settings)))
+def read_files(
+    storage: Storage, prefix: str, schema: pa.Schema, files: Iterable[TableFile]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of ``files`` below ``prefix``. Raises as ``read_rows``."""
+    for file in files:
+        rows = read_rows(storage, prefix, file, schema.names)
+        if rows is not None:
+            yield from conformed(rows, schema).to_batches(_ROWS)

@@ -19,34 +19,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.schema.columns import (
-    Array,
-    Boolean,
-    Column,
-    Date,
-    Decimal,
-    Double,
-    Field,
-    Integer,
-    Struct,
-    Text,
-    Timestamp,
-)
+from singerlake.arrow.schema import columns as types
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.spark.spark_types import arrow_schema, to_spark
-from singerlake.spark.tables.reader import PARTITION_BYTES, PARTITION_FILES, ROWS
+from singerlake.spark.tables.reader import PARTITION_BYTES, PARTITION_FILES, read_files
 from singerlake.spark.tables.views import PATTERN
 from singerlake.spark.worker_storage import worker_storage
 from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.tables.declaration.model import Format
 from singerlake.tables.declaration.statement import quoted
 from singerlake.tables.read import LakeTable
-from singerlake.tables.rows.conform import conformed
 from singerlake.tables.run.sql_engine import Find, RowsTask
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile
-from singerlake.tables.tasks.files import read_rows
 from singerlake.work.batches import batches
 
 if TYPE_CHECKING:
@@ -57,11 +43,7 @@ if TYPE_CHECKING:
     from singerlake.storage.settings import StorageSettings
 
 
-SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.runSQLOnFiles": "false",
-}
+SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true", "spark.sql.runSQLOnFiles": "false"}
 """What a statement means must not depend on the machine that runs it. Without the last one, a statement could read
 files that no table has."""
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -143,7 +125,7 @@ class SparkQuery:
     url: str
     settings: StorageSettings | None
     frame: DataFrame
-    columns: Struct
+    columns: types.Struct
     row_by_row: str | None
 
     def write(self, task: RowsTask) -> list[Any]:
@@ -188,7 +170,6 @@ class SparkQuery:
         return answers
 
     def close(self) -> None:
-        """End its session; see ``Query``."""
         _close(self.frame.sparkSession)
 
 
@@ -225,8 +206,7 @@ _PARQUET = (Format.PARQUET, Format.DELTA)
 
 def snapshot_frame(session: SparkSession, url: str, settings: StorageSettings | None, table: LakeTable) -> DataFrame:
     """The rows of ``table``; workers reach its lake by ``url`` and ``settings``. Spark's own reader reads parquet on a
-    disk; else tasks read files through the lake's storage, so that Spark needs to know nothing of it. A task raises as
-    ``read_rows``."""
+    disk; else tasks read through the lake's storage, which Spark need not know. A task raises as ``read_rows``."""
     schema = to_spark(table.columns)
     files = table.files()
     if not files:
@@ -252,21 +232,13 @@ def snapshot_frame(session: SparkSession, url: str, settings: StorageSettings | 
 def _rows(
     url: str, settings: StorageSettings | None, prefix: str, schema: pa.Schema, files: Sequence[TableFile]
 ) -> Iterator[pa.RecordBatch]:
-    storage = worker_storage(url, settings)
-    for file in files:
-        rows = read_rows(storage, prefix, file, schema.names)
-        if rows is not None:
-            yield from conformed(rows, schema).to_batches(ROWS)
+    yield from read_files(worker_storage(url, settings), prefix, schema, files)
 
 
-_INSTEAD = {
-    "binary": "base64({})",
-    "map": "to_json({})",
-    "variant": "to_json({})",
-}
+_INSTEAD = {"binary": "base64({})", "map": "to_json({})", "variant": "to_json({})"}
 
 
-def table_columns(schema: spark.StructType) -> Struct:
+def table_columns(schema: spark.StructType) -> types.Struct:
     """The columns of a table with the rows of a DataFrame. Raises ``SettingError`` where it has none, and for a type
     that tables do not have, with what to write instead."""
     if not schema.fields:
@@ -274,35 +246,37 @@ def table_columns(schema: spark.StructType) -> Struct:
     return _struct(schema, "")
 
 
-def _struct(schema: spark.StructType, path: str) -> Struct:
+def _struct(schema: spark.StructType, path: str) -> types.Struct:
     if path and len({field.name.lower() for field in schema.fields}) < len(schema.fields):
         raise SettingError(f"column {path!r} has two fields of one name", hint="name its fields otherwise")
-    fields = (Field(each.name, _column(each.dataType, f"{path}.{each.name}" if path else each.name)) for each in schema)
-    return Struct(tuple(fields))
+    fields = (
+        types.Field(each.name, _column(each.dataType, f"{path}.{each.name}" if path else each.name)) for each in schema
+    )
+    return types.Struct(tuple(fields))
 
 
-def _column(given: spark.DataType, path: str) -> Column:
+def _column(given: spark.DataType, path: str) -> types.Column:
     from pyspark.sql import types as spark
 
     if isinstance(given, spark.StructType):
         return _struct(given, path)
     if isinstance(given, spark.ArrayType):
-        return Array(_column(given.elementType, path))
+        return types.Array(_column(given.elementType, path))
     if isinstance(given, spark.DecimalType):
-        return Decimal(given.precision, given.scale, number=True, text=True)
+        return types.Decimal(given.precision, given.scale, number=True, text=True)
     if isinstance(given, spark.StringType | spark.CharType | spark.VarcharType):
-        return Text()
-    simple: dict[type, Column] = {
-        spark.BooleanType: Boolean(),
-        spark.ByteType: Integer(),
-        spark.ShortType: Integer(),
-        spark.IntegerType: Integer(),
-        spark.LongType: Integer(),
-        spark.FloatType: Double(),
-        spark.DoubleType: Double(),
-        spark.DateType: Date(),
-        spark.TimestampType: Timestamp(),
-        spark.TimestampNTZType: Timestamp(zoned=False),
+        return types.Text()
+    simple: dict[type, types.Column] = {
+        spark.BooleanType: types.Boolean(),
+        spark.ByteType: types.Integer(),
+        spark.ShortType: types.Integer(),
+        spark.IntegerType: types.Integer(),
+        spark.LongType: types.Integer(),
+        spark.FloatType: types.Double(),
+        spark.DoubleType: types.Double(),
+        spark.DateType: types.Date(),
+        spark.TimestampType: types.Timestamp(),
+        spark.TimestampNTZType: types.Timestamp(zoned=False),
     }
     found = simple.get(type(given))
     if found is None:

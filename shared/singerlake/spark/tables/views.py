@@ -19,10 +19,11 @@ def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> Da
     disk, which skips files and columns that a query does not need. Elsewhere, and where that reader would take the
     path for a pattern or two nested fields for one, the format ``singerlake`` does, whose ``options`` these are. Raises
     ``SettingError``, ``UnknownNameError``, and what reading the table's state raises."""
+    from singerlake.spark.options import text_of
     from singerlake.spark.tables.reader import load_table, schema_of, table_options
     from singerlake.storage.roots import FolderRoot, parse_root
 
-    given = {"path": path, "table": table, **{name: _text(value) for name, value in options.items()}}
+    given = {"path": path, "table": table, **{name: text_of(value) for name, value in options.items()}}
     wanted = table_options(given)
     there = load_table(wanted)
     on_disk = isinstance(parse_root(wanted.path), FolderRoot)
@@ -42,12 +43,15 @@ def create_views(
     DataFrames. Each is one snapshot: call it again to see what was published since. Raises ``SettingError`` where
     names of two differ in case alone, which Spark does not tell apart, and as ``read_table``."""
     from singerlake.adapters import open_storage
+    from singerlake.spark.options import text_of
     from singerlake.spark.tables.reader import table_options
     from singerlake.tables.state.commit import load
     from singerlake.tables.state.commit import tables as all_tables
 
     if tables is None:
-        wanted = table_options({"path": path, "table": "*", **{name: _text(value) for name, value in options.items()}})
+        wanted = table_options(
+            {"path": path, "table": "*", **{name: text_of(value) for name, value in options.items()}}
+        )
         storage = open_storage(wanted.path, wanted.settings())
         states = ((name, load(storage, name)) for name in all_tables(storage))
         tables = [name for name, found in states if found is not None and found.state.is_published]
@@ -81,7 +85,3 @@ def _refuse_equal(tables: Collection[str]) -> None:
                 f"tables {other!r} and {name!r} would be one view: Spark tells no upper case from lower case",
                 hint="give 'tables' with one of them, and read the other with read_table",
             )
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -42,9 +42,8 @@ _ALL_THE_SAME = "give --undeclared if records have it all the same"
 
 
 def doubt(condition: Condition, manifest: Manifest) -> SingerlakeError | None:
-    """The error for a condition that holds for no record that is as a version of the stream declares it: it names a
-    property that no version declares, or compares one with a value of another type. None where it can hold, and where
-    the stream has no version."""
+    """The error for a condition that holds for no record that is as a version declares it: it names a property that no
+    version declares, or compares one with a value of another type. None where it can hold, or without a version."""
     versions = {
         label: _record(manifest.schemas[version].schema) if version in manifest.schemas else _ANYTHING
         for version, label in manifest.versions.items()
@@ -156,7 +155,6 @@ def _kind(column: Column) -> str:
 
 
 def _by_kind(there: Mapping[str, Column]) -> Mapping[str, Sequence[str]]:
-    """The versions that declare each kind."""
     kinds: dict[str, list[str]] = {}
     for label, column in there.items():
         kinds.setdefault(_kind(column), []).append(label)
@@ -196,7 +194,6 @@ def _structs(versions: Mapping[str, Column]) -> Iterator[tuple[str, Struct]]:
 
 
 def _paths(column: Column, before: str) -> Iterator[str]:
-    """All paths below a column."""
     if isinstance(column, Array):
         yield f"{before}[*]"
         yield from _paths(column.element, f"{before}[*]")
@@ -208,7 +205,6 @@ def _paths(column: Column, before: str) -> Iterator[str]:
 
 
 def _text(path: Path) -> str:
-    """A path as it is written in a condition."""
     return "".join("[*]" if step is EACH else f".{_name(step)}" for step in path).removeprefix(".")
 
 

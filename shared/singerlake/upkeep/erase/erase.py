@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from singerlake.conditions import Condition
-from singerlake.errors import SingerlakeError, TooManyConflictsError
+from singerlake.errors import SingerlakeError
 from singerlake.format import layout
 from singerlake.format.file_id import timed_id
 from singerlake.format.state.features import ATTACHED, features_of
@@ -178,8 +178,7 @@ _ROUNDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """An object that holds ``messages`` that are meant, ``records`` of them RECORD messages. ``id`` is that of a
-    retired file, None of any other."""
+    """An object with ``messages`` that are meant, ``records`` of them RECORD messages. ``id`` is a retired file's."""
 
     key: str
     messages: int
@@ -208,12 +207,10 @@ class Erased:
 
     @property
     def messages(self) -> int:
-        """How many messages were erased, or would be."""
         return sum(trace.messages for trace in self.traces)
 
     @property
     def records(self) -> int:
-        """How many RECORD messages these are."""
         return sum(trace.records for trace in self.traces)
 
 
@@ -228,16 +225,14 @@ def erase_messages(
     progress: Progress = UNSEEN,
     committed: Callable[[], object] = lambda: None,
 ) -> Erased:
-    """Erase the messages of a stream that are ``meant``, or with ``dry_run`` say where they are. ``who`` is noted
-    in the new files. ``undeclared``: look also for what no record has that is as the stream's versions declare it.
-    ``engine`` reads and writes the files, threads of this process by default. The total of
-    ``progress`` is the stored bytes of all data files. ``committed`` is called when messages of a file were erased.
+    """Erase the messages of a stream that are ``meant``, or with ``dry_run`` say where they are. ``who`` is noted in
+    the new files. ``undeclared``: look also for what no record has that is as the stream's versions declare it.
+    ``engine`` reads and writes the files, threads of this process by default. The total of ``progress`` is the stored
+    bytes of all data files. ``committed`` is called when messages of a file were erased.
 
-    A file that cannot be read, or is not what the manifest says, is a finding, and stays as it is. Raises
-    ``UnknownNameError`` and ``SettingError`` as ``doubt`` gives them,
-    ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
-    another manifest store, ``TooManyConflictsError`` where files kept being replaced by others, ``UnknownOutcomeError``
-    and what storage and store raise; what was committed by then stays.
+    A file that cannot be read, or is not what the manifest says, is a finding, and stays as it is. Raises what
+    ``doubt`` gives, as ``StreamContext.load_open``, ``TooManyConflictsError`` where files kept being replaced by
+    others, ``UnknownOutcomeError`` and what storage and store raise; what was committed by then stays.
     """
     loaded = context.load_open()
     if loaded is None:
@@ -260,8 +255,6 @@ def erase_messages(
 
 @dataclass(frozen=True, slots=True)
 class _Objects:
-    """What a listing of a stream's folder shows."""
-
     data: list[Entry]
     attached: list[Entry]
 
@@ -341,12 +334,8 @@ class _Erasure:
                 return
             self._write_again([file for file, _ in holding])
             self.commits.catch_up()
-        raise TooManyConflictsError(
-            "files kept being replaced by others; what was erased by then stays erased",
-            hint="run again when vacuum and rebuild are done",
-            tap=self.context.tap,
-            stream=self.context.stream,
-        )
+        message = "files kept being replaced by others; what was erased by then stays erased"
+        raise self.context.overtaken(message, "run again when vacuum and rebuild are done")
 
     def _look_into(self, files: list[DataFile]) -> Iterator[tuple[DataFile, FoundMessages]]:
         """The files that hold what is meant, with how much of it."""

@@ -60,15 +60,12 @@ class FindMessages:
     attached: bool = False
 
     def size(self, item: Sought) -> int:
-        """Its stored bytes."""
         return item.bytes
 
     def __call__(self, storage: Storage, item: Sought) -> FoundMessages:
-        """Read it whole. Raises what storage raises."""
         return self._look(storage, item, None)
 
     def together(self, storage: Storage, items: Sequence[Sought]) -> Sequence[FoundMessages]:
-        """Read several. Raises what storage raises."""
         bodies = small_bodies(storage, items)
         return [self._look(storage, item, body) for item, body in zip(items, bodies, strict=True)]
 
@@ -102,8 +99,6 @@ class FindMessages:
 
 
 class _Look:
-    """What was seen of one object so far."""
-
     def __init__(self, key: str) -> None:
         self.messages = self.records = 0
         self.entries: set[int] = set()
@@ -167,8 +162,7 @@ def find_traces(
 
 
 def look_at_unfinished(storage: Storage, prefix: str, ready: Ready) -> Iterator[tuple[str, FoundMessages]]:
-    """The data files below ``prefix`` that are not whole, by name, where what there is of one holds a message that
-    is meant. Raises what storage raises."""
+    """Data files below ``prefix`` that are not whole, by name, with a message that is meant. Raises as storage."""
     finder = FindMessages(ready)
     for name, opened in storage.unfinished(prefix):
         with opened as stored:

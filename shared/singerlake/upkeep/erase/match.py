@@ -61,11 +61,9 @@ class Matcher(Protocol):
 
     def begin(self, extra: bytes | None) -> None:
         """The next lines are those of another gzip member, whose ``SL`` field is ``extra``."""
-        ...
 
     def __call__(self, lines: bytes) -> Matches:
         """The matches among whole lines. Raises ``ValueError`` for a line that is not a JSON object."""
-        ...
 
 
 class Matching(Protocol):
@@ -73,7 +71,6 @@ class Matching(Protocol):
 
     def matcher(self) -> Matcher:
         """What finds it in one file."""
-        ...
 
 
 class RecordMatcher:
@@ -99,7 +96,6 @@ class RecordMatcher:
         """Nothing depends on it."""
 
     def __call__(self, lines: bytes) -> Matches:
-        """The matches among whole lines. Raises ``ValueError`` for a line that is not a JSON object."""
         found: list[int] = []
         entries: set[int] = set()
         messages = self._messages(lines)
@@ -167,8 +163,7 @@ class _CompiledTest:
         self.likely = frozenset(value for known in self._known.values() for value in known) if is_plain else frozenset()
 
     def candidates(self, messages: Sequence[Any]) -> Iterable[int]:
-        """The indexes of the messages that may be meant, found without a call for each of them, where the path leads to
-        a value in all of them."""
+        """The messages that may be meant, by index, where the path leads to a value in all: without a call for each."""
         if self._value is not None and self.likely:
             try:
                 return [at for at, value in enumerate(map(self._value, messages)) if value in self.likely]
@@ -242,8 +237,7 @@ _READ: dict[str, Callable[[str], Any]] = {"time": read_time, "date": read_date, 
 
 
 def _attributes(record: Any, path: Sequence[Step]) -> str | None:
-    """Where in a decoded message the value at a path is; None for a path over an array, or one that was not decoded to
-    its end."""
+    """Where in a decoded message the value at a path is; None for one over an array, or not decoded to its end."""
     names, kind = ["record"], record
     for step in path:
         if kind is None or step not in kind.__names__:
@@ -284,7 +278,7 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _exact(written: str) -> Any:
-    """The number that a JSON number is; ``_BEYOND`` for one with an exponent beyond all that a condition can name."""
+    """``_BEYOND`` for a number with an exponent beyond all that a condition can name."""
     try:
         return Decimal(written)
     except InvalidOperation:
@@ -323,7 +317,6 @@ class RunMatcher:
                 self._ends.append(self._said)
 
     def __call__(self, lines: bytes) -> Matches:
-        """The messages among whole lines, if they are of that run."""
         found = self._found(lines) if self._is_its else Matches((), 0)
         if self._ends:
             self._pass(lines)
@@ -360,7 +353,6 @@ class Ready:
         self._packed: tuple[bytes, bytes] | None = None
 
     def matcher(self) -> Matcher:
-        """What finds it in one file."""
         if self._finds is not None:
             return self._finds
         assert isinstance(self.meant, OfRun)

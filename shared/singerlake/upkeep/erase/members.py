@@ -60,7 +60,6 @@ class _Members:
         self._open = self._parted = self._ended = False
 
     def stored(self, data: bytes) -> None:
-        """The next stored bytes, which may be ahead of the text."""
         self.bytes += len(data)
         self._buffer += data
         if self._parted and len(self._buffer) > 2 * _AHEAD:
@@ -68,14 +67,12 @@ class _Members:
             del self._buffer[:-_AHEAD]
 
     def member(self, start: int, extra: bytes | None) -> None:
-        """A member begins at the stored byte ``start``."""
         if self._open and (self._size == 0 or self._text[-1].endswith(b"\n")):
             self._give(start)
         if not self._open:
             self._open, self._extra = True, extra
 
     def text(self, piece: bytes) -> None:
-        """The next decompressed bytes."""
         if piece:
             self._text.append(piece)
             self._size += len(piece)
@@ -123,7 +120,6 @@ class LeftObject:
 
 
 def rows_of(rows: Iterable[Attached]) -> RowsOf:
-    """The objects that ``rows`` name."""
     found: dict[str, tuple[str, int, int]] = {}
     for row in rows:
         if row.sha256 is not None:

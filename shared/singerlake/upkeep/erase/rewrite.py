@@ -78,7 +78,6 @@ class RewriteFiles(Task[Rewrite, Rewritten | Finding]):
     who: str
 
     def size(self, item: Rewrite) -> int:
-        """The stored bytes of the file."""
         return item.file.bytes
 
     def __call__(self, storage: Storage, item: Rewrite) -> Rewritten | Finding:
@@ -124,7 +123,6 @@ class RewriteFiles(Task[Rewrite, Rewritten | Finding]):
         return read_head(file, beginning.data)
 
     def _joined(self, item: Rewrite, head: FileHead, made: _NewBody, path: Path) -> NewFile:
-        """The whole new file at ``path``."""
         old = item.file
         rows = tuple((source, count, timestamp(self.at), self.who) for source, count in made.erased.items())
         front = provenance_members(
@@ -301,5 +299,4 @@ class _Checked:
             size -= len(data)
 
     def is_whole(self) -> bool:
-        """Whether all that was read is the file that the manifest lists."""
         return (self._size, self._sha256.hexdigest()) == (self._file.bytes, self._file.sha256)

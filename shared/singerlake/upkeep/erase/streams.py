@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from singerlake.clock import timestamp
@@ -47,9 +47,6 @@ class EraseStreamsResult:
         return not self.failed and not any(one.error or one.findings for one in self.streams)
 
 
-Outcome = EraseResult | SkippedStream | Failure
-
-
 def erase_streams(
     lake: LakeContext,
     condition: Condition,
@@ -59,7 +56,6 @@ def erase_streams(
     now: bool,
     dry_run: bool,
     undeclared: bool,
-    tables_from: Callable[[str], Mapping[str, tuple[str, ...]]],
     engine: Engine | None,
     progress: Report | None,
     erased: Callable[[EraseStreamsResult], object],
@@ -68,7 +64,7 @@ def erase_streams(
     error of a stream where it is the only one, and ``UnknownNameError`` where none has what the condition names."""
     started, by = timestamp(lake.clock.now()), who_erases()
     pairs = lake.chosen(tap, stream)
-    outcomes: list[Outcome] = []
+    outcomes: list[EraseResult | SkippedStream | Failure] = []
     doubts: list[UnknownNameError] = []
 
     def result() -> EraseStreamsResult:
@@ -96,7 +92,7 @@ def erase_streams(
                     condition,
                     now=now,
                     dry_run=dry_run,
-                    tables_from=tables_from,
+                    tables_from=lake.tables_from,
                     undeclared=undeclared,
                     engine=engine,
                     progress=bar,

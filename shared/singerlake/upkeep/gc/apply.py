@@ -61,9 +61,8 @@ class _Named(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What was done to a stream, or with ``delete`` False would be: ``retired`` orphans, and ``deleted`` objects, whose
-    ``keys`` these are; the attached files among both. ``without_versions``: the stream was dropped, or has nothing
-    yet."""
+    """What was done to a stream, or without ``delete`` would be: ``retired`` orphans, and ``deleted`` objects, whose
+    ``keys`` these are; the attached files among both. ``without_versions``: it was dropped, or has nothing yet."""
 
     plan: CollectionPlan
     retired: Tally = NONE
@@ -91,9 +90,9 @@ def collect_stream(
     retired files those with these ids. ``forget``: forget files that were deleted a grace time ago. The total of
     ``progress`` is the bytes to read of files that hold what is to be deleted.
 
-    What must stay for a person to look at is a finding. Raises ``LostStateError`` where there are data files and no
-    state, ``StreamClosedError`` where the stream was moved, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what
-    storage and store raise; what was agreed on by then stays.
+    What must stay for a person to look at is a finding. Raises as ``StreamContext.load_open``,
+    ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise; what was agreed on by then
+    stays.
     """
     loaded = context.load_open()
     if loaded is None:
@@ -157,10 +156,6 @@ class _Collection:
     _found: set[tuple[Kind, str]] = field(default_factory=set)
 
     @property
-    def prefix(self) -> str:
-        return self.context.prefix
-
-    @property
     def without_versions(self) -> bool:
         return not self.loaded.manifest.versions
 
@@ -169,7 +164,7 @@ class _Collection:
             self._publish()
         # Asked after what is published was seen there, so that this says no later time than it was.
         self.now = storage_time(self.context.storage, ids=self.context.ids) if delete else self.context.clock.now()
-        entries = self.context.storage.list(self.prefix)
+        entries = self.context.storage.list(self.context.prefix)
         return make_plan(self.loaded.manifest, entries, now=self.now, grace=grace, only=only)
 
     def _publish(self) -> None:
@@ -187,7 +182,6 @@ class _Collection:
             )
 
     def note(self, plan: CollectionPlan) -> None:
-        """What a person should look at, or may."""
         fresh = self.context.store.catch_up(self.loaded) if plan.missing or plan.lost else None
         for file in plan.missing:
             # Others may have replaced and collected it since.
@@ -199,7 +193,7 @@ class _Collection:
                 self._find("missing", path, "is attached but missing; no orphan is retired; restore it from a backup")
         if plan.newer:
             count = f"{len(plan.newer)} such files; " if len(plan.newer) > 1 else ""
-            path = plan.newer[0].key[len(self.prefix) :]
+            path = plan.newer[0].key[len(self.context.prefix) :]
             what = f"is not listed, and newer than every listed file: {count}no orphan is retired; {_RESTORED}"
             self._find("unlisted", path, f"{what}, otherwise wait for the next commit", problem=False)
         for gone in plan.stuck:
@@ -213,7 +207,7 @@ class _Collection:
             if why is None:
                 own.append(entry)
             else:
-                self._find("unlisted", entry.key[len(self.prefix) :], f"is left alone: {why}", problem=False)
+                self._find("unlisted", entry.key[len(self.context.prefix) :], f"is left alone: {why}", problem=False)
         return own
 
     def _foreign(self, entry: Entry) -> str | None:
@@ -237,7 +231,7 @@ class _Collection:
         return None if message.stream == self.context.stream else "it holds messages of another stream"
 
     def _find(self, kind: Kind, path: str, what: str, *, problem: bool = True) -> None:
-        key = self.prefix + path
+        key = self.context.prefix + path
         if (kind, key) not in self._found:
             self._found.add((kind, key))
             self.findings.append(Finding(kind, key, what, problem=problem))
@@ -325,7 +319,7 @@ class _Collection:
     def _sha256(self, file: DataFile) -> str | None:
         digest = hashlib.sha256()
         try:
-            with self.context.storage.open(self.prefix + file.path) as body:
+            with self.context.storage.open(self.context.prefix + file.path) as body:
                 while piece := body.read(_PIECE):
                     digest.update(piece)
                     self.progress.advance(len(piece))
@@ -334,7 +328,7 @@ class _Collection:
         return digest.hexdigest()
 
     def _path(self, entry: Entry) -> str:
-        return entry.key[len(self.prefix) :]
+        return entry.key[len(self.context.prefix) :]
 
     def _id(self, entry: Entry) -> str:
         id = id_in(self._path(entry))

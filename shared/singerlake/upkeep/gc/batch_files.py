@@ -24,8 +24,7 @@ _LONGEST = 64
 
 @dataclass
 class BatchNames:
-    """Keys of one run's files in ``storage``, each a new one; ``run`` is the run's id. Of a stream's name they keep
-    what every storage, shell and URL takes as it is."""
+    """Keys of one run's files in ``storage``, each a new one, of what every storage, shell and URL takes as it is."""
 
     storage: Storage
     prefix: str
@@ -63,5 +62,4 @@ def old_batches(storage: Storage, *, older_than: timedelta, now: datetime) -> Ol
 
 
 def is_batch_file(key: str) -> bool:
-    """Whether a tap gave an object this name."""
     return bool(_NAME.search(key))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsError, expected_errors
+from singerlake.errors import SettingError, SingerlakeError, expected_errors
 from singerlake.format import layout
 from singerlake.format.lines.times import known_span
 from singerlake.format.metadata.retention import Retention
@@ -110,8 +110,7 @@ class Cut:
 class Expired:
     """What expired, or with ``dry_run`` would: ``files`` with ``records`` in them, and ``attached`` files that no other
     record has. The stream begins at ``floor`` then. ``ids`` are those of all retired files that hold what expired, and
-    of these attached ones. ``undated``: the file whose times are unknown, so that neither it nor what is behind it
-    expires by age."""
+    of these attached ones. ``undated``: the file of unknown times, which with all behind it does not expire by age."""
 
     files: Tally = NONE
     attached: Tally = NONE
@@ -123,12 +122,9 @@ class Expired:
 
 
 def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expired:
-    """Expire the messages of a stream up to ``cut``, or with ``dry_run`` say what that would take.
-
-    Raises ``SettingError`` for an offset beyond the stream's end, ``LostStateError`` where there are data files and no
-    state, ``StreamClosedError`` where the stream is on its way to another manifest store, ``TooManyConflictsError``,
-    ``UnknownOutcomeError``, and what storage and store raise.
-    """
+    """Expire the messages of a stream up to ``cut``, or with ``dry_run`` say what that would take. Raises
+    ``SettingError`` for an offset beyond the stream's end, as ``StreamContext.load_open``, ``TooManyConflictsError``,
+    ``UnknownOutcomeError``, and what storage and store raise."""
     for _ in range(_ATTEMPTS):
         loaded = context.load_open()
         if loaded is None:
@@ -144,19 +140,14 @@ def expire_messages(context: StreamContext, cut: Cut, *, dry_run: bool) -> Expir
         if isinstance(outcome, Loaded):
             context.store.publish(outcome, run_ended=True)
             return _done(plan, manifest, outcome.manifest, context.prefix)
-    raise TooManyConflictsError(
-        "the stream kept being changed; nothing expired",
-        hint="run again when rebuild and drop are done",
-        tap=context.tap,
-        stream=context.stream,
-    )
+    message = "the stream kept being changed; nothing expired"
+    raise context.overtaken(message, "run again when rebuild and drop are done")
 
 
 def plan_expiry(
     manifest: Manifest, before: int, undated: str | None, prefix: str, after: Manifest | None = None
 ) -> Expired:
-    """What expires of a state by ``expire_files`` with ``before``; ``after`` is the state then, where it is known.
-    Pure."""
+    """What expires of a state by ``expire_files`` with ``before``; ``after`` is the state then, if known. Pure."""
     kept = manifest.files.index_behind(before)
     gone = manifest.files[:kept]
     attached = _only_in(gone, after.files if after else manifest.files.replaced(0, kept, ()))
@@ -180,8 +171,7 @@ def _only_in(gone: Sequence[DataFile], rest: Iterable[DataFile]) -> list[Attache
 
 
 def _done(plan: Expired, before: Manifest, after: Manifest, prefix: str) -> Expired:
-    """What expired of ``before``, by the state ``after`` it: a vacuum may have joined files meanwhile, so that less
-    expired than was planned, and in other files."""
+    """What expired of ``before``, by the state ``after`` it: a vacuum may have joined files meanwhile."""
     if after.lineage != before.lineage:
         return plan
     done = plan_expiry(before, after.floor, plan.undated, prefix, after)

@@ -26,7 +26,6 @@ from singerlake.upkeep.lock_files import remove_locks, stale_locks
 from singerlake.upkeep.policy import odd_rules, retentions
 from singerlake.upkeep.result import (
     FOR_PYTHON,
-    UNSEEN,
     Failure,
     Finding,
     Progress,
@@ -104,23 +103,25 @@ class BatchGcResult:
     waiting: Tally
 
 
+@dataclass(frozen=True, slots=True)
+class GcOptions:
+    """What ``Lake.gc`` is asked for."""
+
+    grace: timedelta
+    orphans: bool
+    keep: int
+    dry_run: bool
+    threads: int
+
+
 def collect_lake(
-    lake: LakeContext,
-    tap: str | None,
-    stream: str | None,
-    *,
-    grace: timedelta,
-    orphans: bool,
-    keep: int,
-    dry_run: bool,
-    threads: int,
-    progress: Report | None,
+    lake: LakeContext, tap: str | None, stream: str | None, asked: GcOptions, progress: Report | None
 ) -> GcResult:
     """Collect the streams that are meant. One that cannot be collected stops no other."""
-    time = partial(_time, lake.storage, lake.clock, lake.ids, dry_run=dry_run)
+    time = partial(_time, lake.storage, lake.clock, lake.ids, dry_run=asked.dry_run)
     now = time()
     metadata = lake.root_metadata()
-    if not dry_run:
+    if not asked.dry_run:
         # An earlier version, or somebody by hand, may have changed the one and not the other.
         keep_copy(lake.storage)
     findings = list(root_findings(lake.storage))
@@ -130,18 +131,7 @@ def collect_lake(
     for name, each in chosen:
         bar = reporting(progress, f"{name}/{each}")
         try:
-            one, found = _collect_one(
-                lake.stream(name, each).context(),
-                metadata,
-                now,
-                time,
-                grace=grace,
-                orphans=orphans,
-                keep=keep,
-                dry_run=dry_run,
-                threads=threads,
-                progress=bar,
-            )
+            one, found = _collect_one(lake.stream(name, each).context(), metadata, now, time, asked, bar)
         except (LakeError, SettingError) as error:
             prefix = layout.stream_prefix(name, each)
             findings.append(Finding("manifest", prefix, f"is not collected: {error.message}; {error.hint}"))
@@ -151,7 +141,11 @@ def collect_lake(
             findings += found
             done.append(one)
     return GcResult(
-        lake=lake.storage.url, dry_run=dry_run, streams=tuple(done), findings=tuple(findings), failed=tuple(failed)
+        lake=lake.storage.url,
+        dry_run=asked.dry_run,
+        streams=tuple(done),
+        findings=tuple(findings),
+        failed=tuple(failed),
     )
 
 
@@ -160,16 +154,12 @@ def _collect_one(
     metadata: RootMetadata | None,
     now: datetime,
     time: Callable[[], datetime],
-    *,
-    grace: timedelta,
-    orphans: bool,
-    keep: int,
-    dry_run: bool,
-    threads: int,
-    progress: Progress = UNSEEN,
+    asked: GcOptions,
+    progress: Progress,
 ) -> tuple[StreamGc, tuple[Finding, ...]]:
     """What its policy says expires first, then files are collected, then what states and writers left behind."""
     storage, tap, stream, started = context.storage, context.tap, context.stream, context.clock.now()
+    grace, dry_run = asked.grace, asked.dry_run
     retention = retention_of(retentions(metadata, tap), stream)
     expired = Expired()
     if isinstance(retention, Retention):
@@ -178,13 +168,13 @@ def _collect_one(
         # Before anything else can fail: it has expired.
         record_run(context, "expire", expired.files, records=expired.records, started=started)
     collected = collect_stream(
-        context, grace=grace, orphans=orphans, delete=not dry_run, threads=threads, progress=progress
+        context, grace=grace, orphans=asked.orphans, delete=not dry_run, threads=asked.threads, progress=progress
     )
     plan, changed = collected.plan, collected.retired + collected.deleted
     if not dry_run and changed.files:
         record_run(context, "gc", changed, started=started)
     # Of a stream that was dropped nothing is kept.
-    trimmed = context.store.trim(keep=0 if collected.without_versions else keep, dry_run=dry_run)
+    trimmed = context.store.trim(keep=0 if collected.without_versions else asked.keep, dry_run=dry_run)
     segments = collect_segments(context.store.segments, time=time, grace=grace, delete=not dry_run)
     queued = collect_queued(storage, tap, stream, time=time, grace=grace, delete=not dry_run)
     locks = stale_locks(storage, tap, stream, now=now, grace=grace)
@@ -220,8 +210,7 @@ def _collect_one(
 
 
 def collect_batches(storage: Storage, *, grace: timedelta, dry_run: bool, clock: Clock, ids: IdSource) -> BatchGcResult:
-    """Delete the batch files below a root of ``batch_config`` that are older than ``grace``, loaded or not. Raises what
-    storage raises."""
+    """Delete the batch files below a root of ``batch_config`` older than ``grace``. Raises what storage raises."""
     now = _time(storage, clock, ids, dry_run=dry_run)
     found = old_batches(storage, older_than=grace, now=now)
     keys = tuple(entry.key for entry in found.old)
@@ -240,8 +229,7 @@ def collect_queued(
     storage: Storage, tap: str, stream: str, *, time: Callable[[], datetime], grace: timedelta, delete: bool
 ) -> tuple[str, ...]:
     """Delete what is older than the grace time, or only say what it is; gives the keys. A writer waits for minutes at
-    most, and takes what is gone for a reason to commit by itself. ``time`` asks the storage's clock. Raises what
-    storage and ``time`` raise."""
+    most, and commits by itself what is gone. ``time`` is the storage's. Raises what storage and ``time`` raise."""
     prefix = layout.queue_prefix(tap, stream)
     there = [entry for entry in storage.list(prefix) if layout.queued_id_in(entry.key[len(prefix) :]) is not None]
     if not there:

@@ -64,12 +64,10 @@ class CollectionPlan:
 
     @property
     def deleted(self) -> Tally:
-        """The objects that are to be deleted."""
         return tally(entry.size for entry in self.going)
 
     @property
     def going(self) -> tuple[Entry, ...]:
-        """Those."""
         return tuple(garbage.entry for garbage in (*self.due, *self.again) if garbage.entry)
 
 
@@ -89,12 +87,7 @@ class _Objects:
 
 
 def make_plan(
-    newest: Manifest,
-    entries: Iterable[Entry],
-    *,
-    now: datetime,
-    grace: timedelta,
-    only: Collection[str] | None = None,
+    newest: Manifest, entries: Iterable[Entry], *, now: datetime, grace: timedelta, only: Collection[str] | None = None
 ) -> CollectionPlan:
     """The plan for a stream in the state ``newest``, which ``manifest.json`` shows, or a later one. ``entries`` are the
     objects below the stream's folder; ``now`` is the storage's clock. ``only``: of retired files those with these
@@ -220,7 +213,6 @@ def id_in(path: str) -> str | None:
 
 
 def attached_among(entries: Iterable[Entry]) -> Tally:
-    """The attached files among objects of streams."""
     return tally(entry.size for entry in entries if layout.is_attached_key(entry.key))
 
 
@@ -234,8 +226,7 @@ def _alone(entries: Sequence[Entry]) -> Iterator[Entry]:
 def _by_age(
     entries: Iterable[Entry], created: datetime, before: datetime
 ) -> tuple[list[Entry], list[Entry], list[Entry]]:
-    """What was last modified by ``before``, what later, and what before the lineage began. That is nobody's orphan: a
-    rebuild left it out, and said why."""
+    """What was last modified by ``before``, what later, and what before the lineage: a rebuild left that out."""
     old: list[Entry] = []
     young: list[Entry] = []
     ancient: list[Entry] = []
@@ -282,8 +273,7 @@ class Replaced:
         return self.listed.get(end) if end is not None else None
 
     def is_stuck(self, file: Retired) -> bool:
-        """Whether the way of a replaced file leads nowhere: neither to a listed file nor to one whose messages
-        expired."""
+        """Whether a replaced file leads nowhere: neither to a listed file nor to one whose messages expired."""
         end = self.end_of(file)
         return end is None or not (end in self.listed or end in self._retired)
 

@@ -71,17 +71,11 @@ def distinct(
 
 
 def choose(
-    files: Sequence[ScannedFile],
-    *,
-    prefix: str,
-    done: frozenset[str] = frozenset(),
-    listed: Sequence[ScannedFile] = (),
+    files: Sequence[ScannedFile], *, prefix: str, done: frozenset[str] = frozenset(), listed: Sequence[ScannedFile] = ()
 ) -> ChosenFiles:
     """The files that make up the stream, of files with distinct ids. ``prefix`` is its folder's key, for the findings.
-    Sources in ``done`` are held elsewhere; what is erased of them the holes of ``listed`` say alone.
-
-    The answer depends on the set of files only, never on the order in which they are given.
-    """
+    Sources in ``done`` are held elsewhere; what is erased of them the holes of ``listed`` say alone. The answer depends
+    on the set of files only, never on the order in which they are given."""
     if not done and not any(file.replaces for file in files) and len({file.id for file in files}) == len(files):
         # The commonest case by far: no file holds what another could hold.
         return ChosenFiles(_in_order(files), (), ())
@@ -110,7 +104,6 @@ def choose(
 
 
 def _in_order(files: Sequence[ScannedFile]) -> list[ScannedFile]:
-    """In the order of a rebuild."""
     return sorted(files, key=attrgetter("order"))
 
 
@@ -118,8 +111,7 @@ def _covered(
     files: Sequence[ScannedFile], done: frozenset[str], listed: Sequence[ScannedFile]
 ) -> tuple[set[int], list[int], tuple[TornFile, ...]]:
     """Those that ``exact_cover`` leaves out, and those that hold what others hold, by index; and those that are torn.
-    It is asked only about files that have a source in common with others or with ``done``: of a million there are
-    few."""
+    It is asked only about files that share a source with others or with ``done``: of a million there are few."""
     common = _repeated(source for file in files for source, _ in file.sources)
     tied = [
         at for at, file in enumerate(files) if any(source in common or source in done for source, _ in file.sources)
@@ -150,7 +142,6 @@ def _torn(held: Mapping[int, Mapping[str, int]], clean: Sequence[int], done: fro
 
 
 def _most(held: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The most messages of each source."""
     most: dict[str, int] = {}
     for each in held:
         for source, messages in each.items():
@@ -191,7 +182,6 @@ def _stretches(file: ScannedFile) -> Iterator[tuple[str, int, int, int]]:
 
 
 def _repeated(texts: Iterable[str]) -> set[str]:
-    """Those that come more than once."""
     seen: set[str] = set()
     again: set[str] = set()
     for text in texts:
@@ -208,8 +198,7 @@ def _held(file: ScannedFile) -> dict[str, int]:
 
 
 def _fullest(file: ScannedFile) -> tuple[int, int, bool, str]:
-    """The fullest first, by messages and then by rows of attached files, then one that is called by its id, then the
-    one whose path comes first."""
+    """By most messages, then rows of attached files; then one called by its id, and the one whose path comes first."""
     return -file.messages, -len(file.facts.attached), layout.file_id_in(file.path) != file.id, file.path
 
 
@@ -246,8 +235,7 @@ Candidate = Mapping[str, int]
 """What one file holds: source -> messages of it."""
 
 _STEPS = 100_000
-"""Tries before the exact cover of one knot is given up. Real knots are runs of neighbouring files, which need one
-try per source."""
+"""Tries before the exact cover of a knot is given up. Real ones are of neighbours, with one try per source."""
 
 
 def exact_cover(candidates: Sequence[Candidate], done: frozenset[str] = frozenset()) -> tuple[list[int], list[int]]:
@@ -307,11 +295,9 @@ def _sources(candidates: Mapping[int, Candidate], indexes: Iterable[int]) -> lis
 
 
 def _exactly(candidates: Sequence[Candidate], sources: Sequence[str]) -> list[int] | None:
-    """Candidates that hold each source once; None where none do, or none were found in time.
-
-    Depth first over sets of sources as bits: the first uncovered source is tried with each candidate that has it and
-    nothing covered already, and a set that led nowhere is not tried again.
-    """
+    """Candidates that hold each source once; None where none do, or none were found in time. Depth first over sets of
+    sources as bits: the first uncovered source is tried with each candidate that has it and nothing covered already,
+    and a set that led nowhere is not tried again."""
     bit = {source: 1 << position for position, source in enumerate(sources)}
     masks = [sum(bit[source] for source in candidate) for candidate in candidates]
     holders: dict[int, list[int]] = defaultdict(list)

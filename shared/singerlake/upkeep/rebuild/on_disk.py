@@ -27,10 +27,7 @@ _TABLES = (
     # The ids under which a file's messages are known, its own and those of its sources.
     "CREATE TABLE ids (id BLOB, number INTEGER)",
 )
-_INDEXES = (
-    "CREATE INDEX in_order ON files (late, created, run, seq, id)",
-    "CREATE INDEX by_id ON ids (id, number)",
-)
+_INDEXES = ("CREATE INDEX in_order ON files (late, created, run, seq, id)", "CREATE INDEX by_id ON ids (id, number)")
 _FILES = "SELECT number, path, files.id, messages, schema, packed, replaces FROM files"
 _IN_ORDER = f"{_FILES} ORDER BY late, created, run, seq, files.id"
 _WITH_ID = f"{_FILES} JOIN ids USING (number) WHERE ids.id = ?"
@@ -38,8 +35,7 @@ _SHARED = "SELECT number FROM ids WHERE id IN (SELECT id FROM ids GROUP BY id HA
 
 
 class FoundFiles:
-    """Files, each with a number. Comparable with one another; not hashable. Every method may raise what
-    ``ScratchDatabase`` raises."""
+    """Files, each with a number. Comparable; not hashable. Every method may raise what ``ScratchDatabase`` raises."""
 
     def __init__(self, files: Iterable[ScannedFile] = ()) -> None:
         self._rows = ScratchDatabase("the files that a rebuild found", _TABLES, _INDEXES)
@@ -52,7 +48,6 @@ class FoundFiles:
             self.add(file)
 
     def add(self, file: ScannedFile) -> None:
-        """One more file."""
         schema = self._numbers.get(id(file.schema))
         if schema is None:
             schema = self._numbers[id(file.schema)] = len(self._schemas)
@@ -68,7 +63,6 @@ class FoundFiles:
         self._count += 1
 
     def remove(self, number: int, file: ScannedFile) -> None:
-        """Leave a file out from now on."""
         self._rows.all("DELETE FROM files WHERE number = ?", (number,))
         for own in ids_of(file):
             self._rows.all("DELETE FROM ids WHERE id = ? AND number = ?", (to_raw(own), number))
@@ -178,8 +172,7 @@ SEGMENT = SIZES.segment
 
 
 class FormerFiles:
-    """Files of a list, and which of them were met again. Raises what ``ScratchDatabase`` and the list's segments
-    raise."""
+    """Files of a list, and which were met again. Raises what ``ScratchDatabase`` and the list's segments raise."""
 
     def __init__(self, files: FileList) -> None:
         self._rows = ScratchDatabase(
@@ -192,8 +185,7 @@ class FormerFiles:
         self._met = bytearray(len(files) // 8 + 1)
 
     def meet(self, id: str) -> DataFile | None:
-        """The file with this id, which is met by that; None where there is none. Of one that a damaged state lists
-        twice, the last."""
+        """The file with this id, met by that; None where there is none. Of one that is listed twice, the last."""
         found = "SELECT number, body FROM files WHERE id = ? ORDER BY number"
         met = self._rows.all(found, (to_raw(id),))
         for number, _ in met:
@@ -219,7 +211,6 @@ class Listing:
         self._source = LocalSegments(FileList() if before is None else before, "the files of a new state")
 
     def append(self, file: DataFile) -> None:
-        """One more file."""
         self._tail.append(file)
         if self._at_hand + len(self._tail) > HELD and len(self._tail) >= SEGMENT:
             self._to_disk()

@@ -26,7 +26,7 @@ from singerlake.upkeep.context import stream_objects
 from singerlake.upkeep.rebuild.choose import TornFile
 from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, FoundFiles, Listing
 from singerlake.upkeep.rebuild.survey import Survey, survey
-from singerlake.upkeep.result import UNSEEN, Finding, Progress
+from singerlake.upkeep.result import Finding
 from singerlake.upkeep.scanned_file import FileFacts, ScannedFile
 from singerlake.work.engine import Engine
 
@@ -34,8 +34,7 @@ from singerlake.work.engine import Engine
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
     """A stream's state made anew, and what was odd on the way. ``unlisted`` are the paths of files that no former state
-    listed, where one was given. ``torn`` are files that have to be written again before a state can have all messages
-    that were not erased."""
+    listed, if one was given. ``torn`` files have to be written again to have all messages that were not erased."""
 
     manifest: Manifest
     findings: tuple[Finding, ...]
@@ -43,9 +42,7 @@ class Rebuilt:
     torn: tuple[TornFile, ...] = ()
 
 
-def rebuild_manifest(
-    storage: Storage, birth: Manifest, *, engine: Engine | None = None, progress: Progress = UNSEEN
-) -> Rebuilt:
+def rebuild_manifest(storage: Storage, birth: Manifest, *, engine: Engine | None = None) -> Rebuilt:
     """The state of a stream from all of its data files. ``birth`` is that stream without files (``fold.empty``). Its
     lineage is a new one, or None for a state in memory that a reader makes for itself.
 
@@ -54,16 +51,14 @@ def rebuild_manifest(
     process by default. Raises what storage raises.
     """
     tap, stream = birth.tap, birth.stream
-    surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine, progress=progress)
+    surveyed = survey(storage, tap, stream, stream_objects(storage, tap, stream), engine=engine)
     return rebuilt(without_uncommitted(surveyed, storage, tap, stream), birth)
 
 
 def rebuilt(surveyed: Survey, birth: Manifest, former: FormerFiles | None = None) -> Rebuilt:
-    """What the stream would be had its files been committed to ``birth``, a state without files, one by one.
-
-    Meets those of ``former`` that are listed again, and those whose messages a listed file holds. Raises what
-    ``ScratchDatabase`` raises.
-    """
+    """What the stream would be had its files been committed to ``birth``, a state without files, one by one. Meets
+    those of ``former`` that are listed again, and those whose messages a listed file holds. Raises what
+    ``ScratchDatabase`` raises."""
     prefix = layout.stream_prefix(birth.tap, birth.stream)
     files = DistinctFiles(surveyed.files, prefix)
     choice = files.chosen()
@@ -127,14 +122,20 @@ class _Versions:
             self._latest[version] = schema
             self.labels.setdefault(version, f"v{len(self.labels) + 1}")
             before = self.schemas.get(version)
-            self.schemas[version] = SchemaVersion(
-                schema=schema.schema,
-                key_properties=schema.key_properties,
-                bookmark_properties=schema.bookmark_properties,
-                first_offset=before.first_offset if before else offset,
-                first_seen=before.first_seen if before else created,
-            )
+            first = (before.first_offset, before.first_seen) if before else (offset, created)
+            self.schemas[version] = schema_version(schema, *first)
         return version
+
+
+def schema_version(said: StreamSchema, first_offset: int, first_seen: str) -> SchemaVersion:
+    """A version that SCHEMA messages of this content began there and then."""
+    return SchemaVersion(
+        schema=said.schema,
+        key_properties=said.key_properties,
+        bookmark_properties=said.bookmark_properties,
+        first_offset=first_offset,
+        first_seen=first_seen,
+    )
 
 
 class Hashes:
@@ -250,7 +251,6 @@ def without_uncommitted(
 
 
 def _listed(found: FoundFiles, known: Manifest) -> bytearray:
-    """By number, whether a file of this id is listed."""
     listed = bytearray(found.numbers)
     for file in known.files:
         for number, same in found.with_id(file.id):

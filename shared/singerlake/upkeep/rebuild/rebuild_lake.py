@@ -6,7 +6,7 @@ where a writer came first: a whole new state must never take the place of one th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from singerlake.clock import Clock, IdSource, timestamp
+from singerlake.clock import Clock, timestamp
 from singerlake.errors import (
     CommitRefusedError,
     CorruptObjectError,
@@ -23,7 +23,6 @@ from singerlake.errors import (
     LakeError,
     SettingError,
     StorageUnavailableError,
-    TooManyConflictsError,
 )
 from singerlake.format import layout
 from singerlake.format.lines.holes import HOLE
@@ -270,12 +269,8 @@ def repair_stream(
             if _written(plan, store, base, ids(), now, clock):
                 _show(context, seen)
                 return plan
-    raise TooManyConflictsError(
-        "writers kept changing the stream while it was read; nothing was changed",
-        hint="run again when they are done",
-        tap=tap,
-        stream=stream,
-    )
+    message = "writers kept changing the stream while it was read; nothing was changed"
+    raise context.overtaken(message, "run again when they are done")
 
 
 def _planned(base: Loaded | None, birth: Manifest | None, surveyed: Survey, options: RepairOptions, now: str) -> Repair:
@@ -287,12 +282,35 @@ def _planned(base: Loaded | None, birth: Manifest | None, surveyed: Survey, opti
 
 
 def _mended(context: StreamContext, plan: Repair, surveyed: Survey, lake_id: str | None) -> Survey:
-    """What was found, with the torn files of a plan written again."""
+    """What was found, and beside it the torn files of a plan as they are written again. One that cannot be written is a
+    finding. Raises what storage, ``local_folder`` and ``ScratchDatabase`` raise."""
     hashes = Hashes({version: held.schema for version, held in plan.after.schemas.items()})
-    write = WriteTornFiles(
-        context.storage, context.stream, context.prefix, hashes, lake_id, context.clock.now(), context.ids
-    )
-    return write(surveyed, plan.torn)
+    at = context.clock.now()
+    findings: list[Finding] = []
+    for torn in plan.torn:
+        outcome = _written_again(context, torn, hashes, lake_id, at)
+        if isinstance(outcome, Finding):
+            findings.append(outcome)
+        else:
+            surveyed.files.add(outcome)
+    return replace(surveyed, findings=(*surveyed.findings, *findings))
+
+
+def _written_again(
+    context: StreamContext, torn: TornFile, hashes: Hashes, lake_id: str | None, at: datetime
+) -> ScannedFile | Finding:
+    storage, stream, prefix = context.storage, context.stream, context.prefix
+    listed = listed_at(torn.file, torn.file.facts, hashes.of(torn.file.schema), 0)
+    # No state has this lineage: the file is listed nowhere yet, so it has no offset.
+    item = Rewrite(listed, context.ids(), context.ids(), lake_id)
+    outcome = RewriteFiles(_Numbers(torn.erased), prefix, stream, at, _WHO)(storage, item)
+    if isinstance(outcome, Finding):
+        return outcome
+    key = prefix + (outcome.file.path if outcome.file else listed.path)
+    for entry in storage.list(key):
+        if entry.key == key:
+            return SurveyTask(stream, prefix)(storage, entry)
+    raise StorageUnavailableError("a file that was just written is not listed", hint="run again", key=key)
 
 
 def _sized(context: StreamContext, progress: Progress) -> Iterator[Entry]:
@@ -346,9 +364,8 @@ def _numbers(storage: Storage, tap: str, stream: str) -> tuple[int, int]:
 
 
 def _show(context: StreamContext, seen: int) -> None:
-    """Have readers see the new state of a database, who saw transaction ``seen`` before. ``manifest.json`` only goes
-    forward, so that a database that was restored from a backup needs a higher number: transactions that change nothing
-    give it that."""
+    """Have readers, who saw transaction ``seen``, see the new state of a database. ``manifest.json`` only goes forward,
+    so a database restored from a backup needs a higher number: transactions that change nothing give it that."""
     store, clock = context.store, context.clock
     loaded = None if store.abilities.followable else store.load()
     while loaded is not None and loaded.manifest.transaction.number <= seen:
@@ -382,61 +399,15 @@ def _written(plan: Repair, store: ManifestStore, base: Loaded | None, id: str, n
 _WHO = "singerlake rebuild"
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTornFiles:
-    """Writes files of ``stream``, below ``prefix``, again. ``hashes`` are the versions of the state that is to list
-    them, ``lake_id`` is the lake's."""
-
-    storage: Storage
-    stream: str
-    prefix: str
-    hashes: Hashes
-    lake_id: str | None
-    at: datetime
-    ids: IdSource
-
-    def __call__(self, surveyed: Survey, torn: Sequence[TornFile]) -> Survey:
-        """What was found, to which the new files come beside those that they were made of. One that cannot be written
-        is a finding. Raises what storage, ``local_folder`` and ``ScratchDatabase`` raise."""
-        findings: list[Finding] = []
-        for each in torn:
-            outcome = self._written(each)
-            if isinstance(outcome, Finding):
-                findings.append(outcome)
-            else:
-                surveyed.files.add(outcome)
-        return replace(surveyed, findings=(*surveyed.findings, *findings))
-
-    def _written(self, torn: TornFile) -> ScannedFile | Finding:
-        facts = torn.file.facts
-        listed = listed_at(torn.file, facts, self.hashes.of(torn.file.schema), 0)
-        # No state has this lineage: the file is listed nowhere yet, so it has no offset.
-        item = Rewrite(listed, self.ids(), self.ids(), self.lake_id)
-        task = RewriteFiles(_Numbers(torn.erased), self.prefix, self.stream, self.at, _WHO)
-        outcome = task(self.storage, item)
-        if isinstance(outcome, Finding):
-            return outcome
-        key = self.prefix + (outcome.file.path if outcome.file else listed.path)
-        for entry in self.storage.list(key):
-            if entry.key == key:
-                return SurveyTask(self.stream, self.prefix)(self.storage, entry)
-        raise StorageUnavailableError("a file that was just written is not listed", hint="run again", key=key)
-
-
-@dataclass(frozen=True, slots=True)
 class _Numbers:
-    """What finds messages by their number in the file, as bits."""
+    """Finds messages of one file by their number in it, as bits."""
 
-    bits: int
-
-    def matcher(self) -> _NumberMatcher:
-        return _NumberMatcher(self.bits)
-
-
-class _NumberMatcher:
     def __init__(self, bits: int) -> None:
         self._bits = bits
         self._seen = 0
+
+    def matcher(self) -> _Numbers:
+        return self
 
     def begin(self, extra: bytes | None) -> None:
         """Nothing depends on it."""

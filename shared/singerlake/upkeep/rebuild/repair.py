@@ -22,12 +22,12 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.files.file_list import FileList
 from singerlake.format.state.files.totals import totals_of
 from singerlake.format.state.fold import apply
-from singerlake.format.state.model import Manifest, SchemaVersion, StreamSchema
+from singerlake.format.state.model import Manifest, SchemaVersion
 from singerlake.format.state.transactions import AddFiles, Rebase, Transaction, addition
 from singerlake.upkeep.checks import check_state, is_of
 from singerlake.upkeep.rebuild.choose import TornFile, choose
 from singerlake.upkeep.rebuild.on_disk import DistinctFiles, FormerFiles, Listing
-from singerlake.upkeep.rebuild.rebuild import Hashes, describe, listed_at, other_bytes, rebuilt, timed
+from singerlake.upkeep.rebuild.rebuild import Hashes, describe, listed_at, other_bytes, rebuilt, schema_version, timed
 from singerlake.upkeep.rebuild.survey import Survey
 from singerlake.upkeep.result import NONE, Finding, Tally
 from singerlake.upkeep.scanned_file import ScannedFile
@@ -51,7 +51,6 @@ class Difference:
 
     @property
     def by_kind(self) -> dict[str, tuple[str, ...]]:
-        """The ids under the names of their fields."""
         return {kind: getattr(self, kind) for kind in KINDS}
 
 
@@ -86,7 +85,6 @@ class Repair:
 
     @property
     def needed(self) -> bool:
-        """Whether anything has to be written."""
         if self.before is None:
             return bool(self.after.files or self.after.versions)
         return self.change is not None
@@ -154,10 +152,8 @@ def _changed(was: DataFile, file: DataFile) -> Iterator[tuple[str, DataFile]]:
 
 def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Repair:
     """A state from the data files alone, in place of ``before`` (None: there is none, or none that can be read).
-
-    ``birth`` is a state without files under a new lineage. Files that ``before`` did not list are noted: they may
-    never have been committed, so that their messages come twice.
-    """
+    ``birth`` is a state without files under a new lineage. Files that ``before`` did not list are noted: they may never
+    have been committed, so that their messages come twice."""
     if before is None:
         made = rebuilt(surveyed, birth)
         totals = difference_totals(None, made.manifest.files)
@@ -184,8 +180,7 @@ def plan_anew(before: Manifest | None, surveyed: Survey, birth: Manifest) -> Rep
 
 
 def _still_collected(made: Manifest, before: Manifest) -> Manifest:
-    """A state made anew with the objects of attached files that were retired, and how far their collection is: no file
-    tells of them."""
+    """A state made anew with the retired objects of attached files and their collection, which no file tells of."""
     retired = {file.id: file for file in attached_objects.still_retired(before.retired, made.files)}
     if not retired:
         return made
@@ -195,10 +190,8 @@ def _still_collected(made: Manifest, before: Manifest) -> Manifest:
 
 def plan_repair(before: Manifest, surveyed: Survey, *, adopt: bool, at: str) -> Repair:
     """``before`` with the facts that its files really have, every offset as it was, and, with ``adopt``, the sound
-    files that it does not list after the others. ``at`` is the time of the commit.
-
-    A listed file that is gone, broken or holds other messages stays listed, and is a finding: its offsets are taken.
-    """
+    files that it does not list after the others. ``at`` is the time of the commit. A listed file that is gone, broken
+    or holds other messages stays listed, and is a finding: its offsets are taken."""
     prefix = layout.stream_prefix(before.tap, before.stream)
     sound = {version: held for version, held in before.schemas.items() if is_of(held.schema, version)}
     hashes = Hashes({version: held.schema for version, held in sound.items()})
@@ -268,7 +261,6 @@ class _Listed:
         return file
 
     def each(self) -> Iterator[tuple[bool, ScannedFile]]:
-        """All files, and whether they were met."""
         for number, file in self.files.plain():
             yield bool(self._plain[number >> 3] >> (number & 7) & 1), file
         for file in self.files.odd:
@@ -301,13 +293,10 @@ class _Versions:
             return
         labels.setdefault(file.version, next(f"v{n}" for n in count(1) if f"v{n}" not in labels.values()))
         if file.version not in self._right:
-            first = self._schemas[file.version] if file.version in self._mended else None
+            known = self._schemas[file.version] if file.version in self._mended else None
             self._mended[file.version] = scanned
-            self._schemas[file.version] = _version(
-                scanned.schema,
-                first_offset=first.first_offset if first else file.offset,
-                first_seen=first.first_seen if first else scanned.facts.created,
-            )
+            first = (known.first_offset, known.first_seen) if known else (file.offset, scanned.facts.created)
+            self._schemas[file.version] = schema_version(scanned.schema, *first)
 
     def completed(self, kept: Sequence[KeptSchema]) -> tuple[dict[str, str], dict[str, SchemaVersion]]:
         """Both, once all files were seen."""
@@ -323,27 +312,12 @@ class _Versions:
             if file is not None:
                 known = self._schemas[version]
                 if file.order < held.order:
-                    self._schemas[version] = _version(
-                        held, first_offset=known.first_offset, first_seen=known.first_seen
-                    )
+                    self._schemas[version] = schema_version(held, known.first_offset, known.first_seen)
                 continue
             self._right.add(version)
-            self._schemas[version] = _version(
-                held,
-                first_offset=before.schemas[version].first_offset if version in before.schemas else before.next_offset,
-                first_seen=held.created,
-            )
+            offset = before.schemas[version].first_offset if version in before.schemas else before.next_offset
+            self._schemas[version] = schema_version(held, offset, held.created)
         return labels, self._schemas
-
-
-def _version(said: StreamSchema, *, first_offset: int, first_seen: str) -> SchemaVersion:
-    return SchemaVersion(
-        schema=said.schema,
-        key_properties=said.key_properties,
-        bookmark_properties=said.bookmark_properties,
-        first_offset=first_offset,
-        first_seen=first_seen,
-    )
 
 
 def _mended(
@@ -411,8 +385,7 @@ def _why_never(state: Manifest, file: ScannedFile) -> str | None:
 
 
 def _has_expired(state: Manifest, file: ScannedFile) -> bool:
-    """Whether a vacuumed file that is not listed was made of messages below the floor; what it holds of others is in
-    listed files."""
+    """Whether an unlisted vacuumed file was made of messages below the floor; listed files have what else it holds."""
     stood = file.facts.stood
     return stood is not None and stood[0] == state.lineage and stood[1] < state.floor
 

@@ -1,5 +1,4 @@
-"""Reading all data files of one stream for what they say of themselves. A journal keeps what was read so far: a line
-for each sound file, and one for each schema."""
+"""Reading all data files of one stream for what they say of themselves. A journal keeps that, and each schema."""
 
 from __future__ import annotations
 
@@ -36,9 +35,8 @@ _FRONT = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a stream's folder holds: the sound data files, the schemas that are kept beside them in the order of a
-    rebuild, and findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read
-    before."""
+    """What a stream's folder holds: the sound data files, the schemas kept beside them in the order of a rebuild, and
+    findings about the others. ``read`` is what was read of it now, ``noted`` what a journal says was read before."""
 
     files: FoundFiles
     findings: tuple[Finding, ...]
@@ -126,27 +124,22 @@ def survey(
 
 @dataclass(frozen=True, slots=True)
 class SurveyTask:
-    """The task of a survey: an object where the data files of ``stream`` lie, below ``prefix``, and what it says, or
-    why it cannot be a file of the stream."""
+    """The task of a survey: what an object below ``prefix`` says, or why it cannot be a file of ``stream``."""
 
     stream: str
     prefix: str
 
     def size(self, entry: Entry) -> int:
-        """Its stored bytes."""
         return entry.size
 
     def __call__(self, storage: Storage, entry: Entry) -> ScannedFile | Finding:
-        """Read it whole. Raises what storage raises."""
         return self._look(storage, entry, None)
 
     def together(self, storage: Storage, entries: Sequence[Entry]) -> Sequence[ScannedFile | Finding]:
-        """Read several. Raises what storage raises."""
         bodies = small_bodies(storage, [(entry.key, entry.size) for entry in entries])
         return [self._look(storage, entry, body) for entry, body in zip(entries, bodies, strict=True)]
 
     def _look(self, storage: Storage, entry: Entry, body: bytes | None) -> ScannedFile | Finding:
-        """``body`` is its content, where it is there already."""
         key = entry.key
         try:
             with storage.open(key) if body is None else io.BytesIO(body) as stream:

@@ -74,8 +74,7 @@ def contents_of(lake: LakeContext, tap: str | None, stream: str | None) -> Conte
     # A stream that was dropped keeps its manifest, and one that is just being born has nothing yet.
     streams = [each for each in found if each.trouble or each.versions]
     return ContentsResult(
-        lake.storage.url,
-        tuple(TapContents(name, tuple(each for each in streams if each.tap == name)) for name in taps),
+        lake.storage.url, tuple(TapContents(name, tuple(each for each in streams if each.tap == name)) for name in taps)
     )
 
 

@@ -127,7 +127,6 @@ def export_of(lake: LakeContext, tap: str | None, stream: str | None, *, runs: i
 
 
 def _state(lake: LakeContext, tap: str, stream: str) -> Manifest | str:
-    """The state of a stream, or why there is none."""
     try:
         return lake.stream(tap, stream).state() or NO_MANIFEST
     except LakeError as error:

@@ -9,24 +9,12 @@ does not look at, do no harm.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
-from singerlake.arrow.schema.columns import (
-    Array,
-    Boolean,
-    Column,
-    Date,
-    Decimal,
-    Double,
-    Integer,
-    Struct,
-    Text,
-    Timestamp,
-    merge,
-)
+from singerlake.arrow.schema import columns as types
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.selection import resolve_version, schema_of
@@ -135,18 +123,14 @@ def diff_of(lake: str, manifest: Manifest, first: str, second: str) -> DiffResul
         before=before,
         after=after,
         compatible=found.compatible,
-        added=found.added,
-        removed=found.removed,
-        changed=found.changed,
-        renamed=found.renamed,
-        keys=found.keys,
+        **{each.name: getattr(found, each.name) for each in fields(found)},
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
     property: Property
-    column: Column
+    column: types.Column
     raw: Mapping[str, Any]
 
 
@@ -191,8 +175,8 @@ def _parent_is_new(path: str, old: Mapping[str, _Known], new: Mapping[str, _Know
 
 def _shape(known: _Known) -> tuple[type, ...]:
     column, shape = known.column, []
-    while isinstance(column, Array):
-        shape.append(Array)
+    while isinstance(column, types.Array):
+        shape.append(types.Array)
         column = column.element
     return (*shape, type(column))
 
@@ -201,7 +185,7 @@ def _properties(schema: Any) -> Iterator[_Known]:
     yield from _fields(columns_of([schema]), schema if isinstance(schema, dict) else {}, "")
 
 
-def _fields(struct: Struct, raw: Mapping[str, Any], prefix: str) -> Iterator[_Known]:
+def _fields(struct: types.Struct, raw: Mapping[str, Any], prefix: str) -> Iterator[_Known]:
     properties = raw.get("properties")
     required = raw.get("required")
     for field in struct.fields:
@@ -211,27 +195,27 @@ def _fields(struct: Struct, raw: Mapping[str, Any], prefix: str) -> Iterator[_Kn
         optional = not (isinstance(required, list) and field.name in required)
         yield _Known(Property(path, in_words(field.type), _takes_null(declared), optional), field.type, declared)
         column = field.type
-        while isinstance(column, Array):
+        while isinstance(column, types.Array):
             items = declared.get("items")
             column, path, declared = column.element, path + "[]", items if isinstance(items, dict) else {}
-        if isinstance(column, Struct):
+        if isinstance(column, types.Struct):
             yield from _fields(column, declared, path + ".")
 
 
-def in_words(column: Column) -> str:
+def in_words(column: types.Column) -> str:
     """The type of a column as JSON Schema calls it."""
-    if isinstance(column, Array):
+    if isinstance(column, types.Array):
         return f"array of {in_words(column.element)}"
-    if isinstance(column, Decimal):
+    if isinstance(column, types.Decimal):
         return f"decimal({column.precision},{column.scale})"
     names: dict[type, str] = {
-        Boolean: "boolean",
-        Integer: "integer",
-        Double: "number",
-        Text: "string",
-        Timestamp: "date-time",
-        Date: "date",
-        Struct: "object",
+        types.Boolean: "boolean",
+        types.Integer: "integer",
+        types.Double: "number",
+        types.Text: "string",
+        types.Timestamp: "date-time",
+        types.Date: "date",
+        types.Struct: "object",
     }
     return names.get(type(column), "anything")
 
@@ -251,7 +235,7 @@ def _change(old: _Known, new: _Known) -> Changed | None:
     compatible = True
     before, after = _outer(old.column), _outer(new.column)
     if before != after:
-        merged = merge(before, after)
+        merged = types.merge(before, after)
         wider = merged != before
         how.append("retyped" if wider and merged != after else "widened" if wider else "narrowed")
         compatible = not wider
@@ -278,17 +262,17 @@ def _plain(key: str, known: _Known) -> Any:
         names = value if isinstance(value, list) else [value]
         return sorted(str(name) for name in names if name not in (None, "null"))
     inner = known.column
-    while isinstance(inner, Array):
+    while isinstance(inner, types.Array):
         inner = inner.element
-    told = key == "required" or (key in ("properties", "items") and isinstance(inner, Struct))
+    told = key == "required" or (key in ("properties", "items") and isinstance(inner, types.Struct))
     return None if told else value
 
 
-def _outer(column: Column) -> Column:
+def _outer(column: types.Column) -> types.Column:
     """A type without what stands in objects, whose properties are compared by themselves."""
-    if isinstance(column, Array):
-        return Array(_outer(column.element))
-    return Struct(()) if isinstance(column, Struct) else column
+    if isinstance(column, types.Array):
+        return types.Array(_outer(column.element))
+    return types.Struct(()) if isinstance(column, types.Struct) else column
 
 
 def _renamed(removed: list[_Known], added: list[_Known]) -> Iterator[Renamed]:

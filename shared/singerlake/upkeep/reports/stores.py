@@ -52,8 +52,7 @@ def store_status_of(lake: LakeContext, tap: str | None, stream: str | None) -> S
 
 
 def _kept(lake: LakeContext, tap: str, stream: str) -> StreamStore:
-    """What is known of one stream. An error of the stream or its database is part of the answer, so that the others
-    are listed."""
+    """What is known of one stream. Its error or its database's is part of the answer: the others are listed."""
     there = lake.stream(tap, stream)
     kind = number = None
     try:

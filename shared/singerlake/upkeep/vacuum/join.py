@@ -60,7 +60,6 @@ class JoinedFile:
 
     @property
     def replaced(self) -> Tally:
-        """The files that it takes the place of."""
         return tally(head.file.bytes for head in self.heads)
 
     def pieces(self, prefix: str) -> list[bytes | Part]:
@@ -120,8 +119,7 @@ def alike(heads: Iterable[FileHead]) -> Iterator[tuple[FileHead, ...]]:
 def join(
     heads: Sequence[FileHead], *, id: str, lineage: str, stream: str, now: datetime, lake_id: str | None = None
 ) -> JoinedFile:
-    """How to join neighbouring files of one version and one SCHEMA message. ``now`` is for the name alone, where the
-    files have no times that can be read."""
+    """How to join neighbours of one version and SCHEMA message. ``now`` is for the name, where files have no times."""
     files = [head.file for head in heads]
     sources = tuple(source for head in heads for source in head.sources)
     begin = files[0].offset
@@ -205,8 +203,7 @@ class Differs:
 
 
 def checked(body: Readable, made: JoinedFile) -> NewFile | Differs:
-    """The joined file with its SHA-256, if what ``body`` gives is that file; at each place of its member table a gzip
-    member begins."""
+    """The joined file with its SHA-256, if ``body`` gives that file, with a gzip member at each place of its table."""
     whole = hashlib.sha256(made.front)
     if _exactly(body, len(made.front)) != made.front:
         return Differs(None)

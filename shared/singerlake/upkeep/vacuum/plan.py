@@ -56,7 +56,6 @@ class VacuumPlan:
 
     @property
     def joined(self) -> Tally:
-        """The files that would be joined."""
         return _files_of(self.groups)
 
     def within(self, room: int) -> VacuumPlan:
@@ -119,7 +118,6 @@ class _Planner:
             self._before = pack[-1]
 
     def end(self) -> None:
-        """There is no other stretch."""
         self._decide_alone(None)
 
     def _decide_alone(self, after: DataFile | None) -> None:

@@ -96,42 +96,29 @@ def vacuum_lake(
     lake: LakeContext,
     tap: str | None,
     stream: str | None,
+    work: Callable[..., Vacuumed],
     *,
-    target_bytes: int,
-    most_waiting: int,
     dry_run: bool,
-    threads: int,
     progress: Report | None,
 ) -> VacuumResult:
-    """Vacuum the streams that are meant. One whose state cannot be read stops no other."""
+    """Vacuum the streams that are meant, each as ``work`` does: a ``vacuum_stream`` with all that is asked of it. One
+    whose state cannot be read stops no other."""
     done, unread, findings = list[StreamVacuum](), list[Finding](), list[Finding]()
     for name, each in lake.chosen(tap, stream):
         started = lake.clock.now()
         bar = reporting(progress, f"{name}/{each}")
         try:
             context = lake.stream(name, each).context()
-            vacuumed = vacuum_stream(
-                context,
-                target_bytes=target_bytes,
-                most_waiting=most_waiting,
-                dry_run=dry_run,
-                threads=threads,
-                progress=bar,
-            )
+            vacuumed = work(context, dry_run=dry_run, progress=bar)
             if vacuumed.joined.files:
                 record_run(context, "vacuum", vacuumed.joined, started=started)
         except (LakeError, SettingError) as error:
             unread.append(Finding("manifest", layout.stream_prefix(name, each), f"{error.message}; {error.hint}"))
             continue
         findings += vacuumed.findings
-        done.append(_done(name, each, vacuumed))
+        plan, into, apart = _joins(vacuumed.plan), vacuumed.into, vacuumed.apart
+        done.append(StreamVacuum(name, each, plan, vacuumed.joined, into, apart, vacuumed.overtaken))
     return VacuumResult(lake=lake.storage.url, dry_run=dry_run, streams=tuple(done), findings=(*unread, *findings))
-
-
-def _done(tap: str, stream: str, vacuumed: Vacuumed) -> StreamVacuum:
-    return StreamVacuum(
-        tap, stream, _joins(vacuumed.plan), vacuumed.joined, vacuumed.into, vacuumed.apart, vacuumed.overtaken
-    )
 
 
 def _joins(plan: VacuumPlan) -> Joins:
@@ -173,10 +160,9 @@ def vacuum_stream(
     wait for a collector then; the others are joined by a later run. The total of ``progress`` is the stored bytes to
     join.
 
-    A file that is not what the manifest says is a finding, and the group of files that it is in stays as it is. Raises
-    ``LostStateError`` where there are data files and no state, ``StreamClosedError`` where the stream was moved to
-    another manifest store, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise; what
-    was committed by then stays.
+    A file that is not what the manifest says is a finding, and its group of files stays as it is. Raises as
+    ``StreamContext.load_open``, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise;
+    what was committed by then stays.
     """
     loaded = context.load_open()
     if loaded is None:
@@ -193,7 +179,7 @@ def vacuum_stream(
         vacuum.finish(made)
         progress.advance(made.bytes)
     vacuum.settle(wait=True)
-    context.store.publish(vacuum.loaded, run_ended=True)
+    context.store.publish(vacuum.commits.loaded, run_ended=True)
     return Vacuumed(plan, vacuum.joined, vacuum.into, vacuum.apart, vacuum.overtaken, tuple(vacuum.found()))
 
 
@@ -217,14 +203,6 @@ class _Vacuum:
     apart: Tally = NONE
     overtaken: Tally = NONE
     findings: list[Finding] = field(default_factory=list)
-
-    @property
-    def prefix(self) -> str:
-        return self.context.prefix
-
-    @property
-    def loaded(self) -> Loaded:
-        return self.commits.loaded
 
     def made(self, plan: VacuumPlan) -> Iterator[_Made]:
         """The files of a plan as they become ready, in its order, few of them ahead of the caller."""
@@ -252,7 +230,7 @@ class _Vacuum:
         return map(work, items) if self.threads == 1 else in_parallel(work, items, threads=self.threads)
 
     def _head(self, file: DataFile) -> FileHead | Finding:
-        key = self.prefix + file.path
+        key = self.context.prefix + file.path
         length = (file.members[0][0] if file.members else file.bytes) or min(_BEGINNING, file.bytes)
         try:
             while True:
@@ -270,14 +248,14 @@ class _Vacuum:
             return self._refused(key, error.message)
 
     def _join(self, group: tuple[FileHead, ...]) -> JoinedFile:
-        assert self.loaded.manifest.lineage is not None
+        assert self.commits.loaded.manifest.lineage is not None
         return join(
             group,
             id=timed_id(self.context.clock.now(), self.context.ids()),
-            lineage=self.loaded.manifest.lineage,
+            lineage=self.commits.loaded.manifest.lineage,
             stream=self.context.stream,
             now=self.context.clock.now(),
-            lake_id=self.loaded.manifest.lake_id,
+            lake_id=self.commits.loaded.manifest.lake_id,
         )
 
     def _make(self, made: _Made) -> _Made:
@@ -285,9 +263,9 @@ class _Vacuum:
         wanted = made.joined
         if wanted is None or not self._listed(wanted):
             return made
-        key = self.prefix + wanted.file.path
+        key = self.context.prefix + wanted.file.path
         try:
-            self.context.storage.compose(key, wanted.pieces(self.prefix))
+            self.context.storage.compose(key, wanted.pieces(self.context.prefix))
         except MissingFileError as error:
             there = str(error.context.get("key", ""))
             ends = "end" in error.context
@@ -309,13 +287,13 @@ class _Vacuum:
 
     def _listed(self, wanted: JoinedFile) -> bool:
         """Whether the files are still there to be replaced, as far as is known: another vacuum may be at work."""
-        known = self.loaded.manifest.by_id
+        known = self.commits.loaded.manifest.by_id
         return all(head.file.id in known for head in wanted.heads)
 
     def _blamed(self, head: FileHead | None, key: str) -> Finding:
         """Which original is not what the manifest says. Raises ``StorageUnavailableError`` where they all are."""
         if head is not None:
-            source = self.prefix + head.file.path
+            source = self.context.prefix + head.file.path
             if isinstance(self._read_back(source, JoinedFile((head,), b"", head.file), len(head.dropped)), Differs):
                 return self._refused(source, "its bytes are not those that the manifest lists")
         raise StorageUnavailableError(
@@ -346,14 +324,18 @@ class _Vacuum:
                 continue
             self.overtaken += wanted.replaced
             message = f"stays unlisted, since the stream changed meanwhile: {outcome.reason}"
-            self.findings.append(Finding("unlisted", self.prefix + file.path, message, problem=False))
+            self.findings.append(Finding("unlisted", self.context.prefix + file.path, message, problem=False))
             self.commits.catch_up()
 
     def found(self) -> Iterator[Finding]:
         """The findings, without files that others replaced and collected meanwhile."""
         lost = any(finding.kind == "missing" for finding in self.findings)
-        fresh = self.context.store.catch_up(self.loaded) if lost else None
-        listed = {self.prefix + file.path for file in (fresh or self.loaded).manifest.files} if lost else set()
+        fresh = self.context.store.catch_up(self.commits.loaded) if lost else None
+        listed = (
+            {self.context.prefix + file.path for file in (fresh or self.commits.loaded).manifest.files}
+            if lost
+            else set()
+        )
         for finding in self.findings:
             if finding.kind == "missing" and finding.key not in listed:
                 yield Finding(

@@ -89,8 +89,7 @@ class EngineChoice:
 
 @dataclass
 class Engines:
-    """Opens an engine when it is first needed, and keeps it for all tables of the run, for as long as ``held`` is open.
-    ``bar`` is told of what is done."""
+    """Opens an engine when it is first needed, and keeps it while ``held`` is open. ``bar`` is told of what is done."""
 
     choice: EngineChoice
     lake: Lake

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import click
-
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
-from singerlake.cli.options import duration, json_option, quiet_option, shows_first
-from singerlake.cli.output import counted, say, say_json, shown, size
-from singerlake.tables.maintain.collect import TableGc
-from singerlake.upkeep.defaults import GRACE
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import grace_option, result_options, shows_first
+from singerlake.cli.output import counted, say, show, shown, size
+from singerlake.tables.maintain.collect import GcTablesResult
 
 
-@click.command(
-    short_help="Delete files that tables replaced or never listed, after a grace time.",
-    cls=Documented,
-    examples=("singerlake project gc", "singerlake project gc lake --delete"),
-)
+@examples("singerlake project gc", "singerlake project gc lake --delete")
+@command("Delete files that tables replaced or never listed, after a grace time.")
 @with_project
 @shows_first("--delete", "Delete")
-@click.option(
-    "--grace",
-    type=duration,
-    default=f"{GRACE.days}d",
-    show_default=True,
-    metavar="TIME",
-    help="How long a file stays. It must be longer than any read and any run of a table.",
-)
-@json_option
-@quiet_option
-@click.pass_context
-def gc(ctx: click.Context, project: Project, dry_run: bool, grace: timedelta, as_json: bool) -> None:
+@grace_option("How long a file stays. It must be longer than any read and any run of a table.")
+@result_options
+def gc(project: Project, dry_run: bool, grace: timedelta) -> int:
     """Delete files that tables replaced or never listed, after a grace time.
 
     TABLE is the name of a table that is there; all of them by default. Shows what would be deleted; deletes only with
@@ -42,20 +27,16 @@ def gc(ctx: click.Context, project: Project, dry_run: bool, grace: timedelta, as
     not be collected, and with 2 where access was denied.
     """
     result = project.lake.gc_tables(project.names, grace=grace, dry_run=dry_run)
-    if as_json:
-        say_json(result)
-    else:
-        for each in result.tables:
-            say(f"{shown(each.table)}: {_told(each, not dry_run)}")
-            if left := each.young + each.waiting:
-                say(f"  waiting: {counted(left, 'file')}")
-        for failure in result.failed:
-            say_error_of(failure.table, failure.error)
-    ctx.exit(exit_code(each.error for each in result.failed))
+    show(result, _say)
+    return exit_code(each.error for each in result.failed)
 
 
-def _told(each: TableGc, delete: bool) -> str:
-    would = "" if delete else "would be "
-    return (
-        f"{counted(len(each.keys), 'file')} ({size(each.bytes)}) {would}deleted" if each.keys else "nothing to delete"
-    )
+def _say(result: GcTablesResult) -> None:
+    would = "would be " if result.dry_run else ""
+    for each in result.tables:
+        gone = f"{counted(len(each.keys), 'file')} ({size(each.bytes)}) {would}deleted"
+        say(f"{shown(each.table)}: {gone if each.keys else 'nothing to delete'}")
+        if left := each.young + each.waiting:
+            say(f"  waiting: {counted(left, 'file')}")
+    for failure in result.failed:
+        say_error_of(failure.table, failure.error)

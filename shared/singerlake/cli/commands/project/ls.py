@@ -2,67 +2,38 @@
 
 from __future__ import annotations
 
-import click
-
 from singerlake.cli.commands.project.options import Project, with_project
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import json_option
-from singerlake.cli.output import (
-    SEE_BELOW,
-    Column,
-    checks_in_short,
-    counted,
-    minute,
-    say_json,
-    say_troubles,
-    shown,
-    size,
-    table,
-)
+from singerlake.cli.output import SEE_BELOW, checks_in_short, counted, minute, say_troubles, show, shown, size, table
 from singerlake.clock import parse_timestamp
-from singerlake.tables.maintain.listing import ListedTable
+from singerlake.tables.maintain.listing import ListedTable, ListTablesResult
 
-_COLUMNS = (
-    Column("TABLE"),
-    Column("STREAM"),
-    Column("KEEP"),
-    Column("ROWS", number=True),
-    Column("FILES", number=True),
-    Column("BYTES", number=True),
-    Column("BEHIND", number=True),
-    Column("LAST RUN (UTC)"),
-    Column("CHECKS"),
-)
+_COLUMNS = ("TABLE", "STREAM", "KEEP", ">ROWS", ">FILES", ">BYTES", ">BEHIND", "LAST RUN (UTC)", "CHECKS")
 
 
-@click.command(
-    short_help="List tables with their rows, files, bytes, how far they are behind, and their last run.",
-    cls=Documented,
-    examples=("singerlake project ls", "singerlake project ls lake people --json"),
-)
+@examples("singerlake project ls", "singerlake project ls lake people --json")
+@command("List tables with their rows, files, bytes, how far they are behind, and their last run.")
 @with_project
 @json_option
-@click.pass_context
-def ls(ctx: click.Context, project: Project, as_json: bool) -> None:
+def ls(project: Project) -> int:
     """List tables with their rows, files, bytes, how far they are behind, and their last run.
 
     BEHIND counts messages of the stream that the table does not hold yet. A star marks a table that is there and that
     no declaration names. Exits with 1 where a table cannot be read or means no stream.
     """
     result = project.lake.list_tables(project.file, all=project.every, tables=project.names)
+    show(result, _say)
+    return 1 if any(each.trouble for each in result.tables) else 0
+
+
+def _say(result: ListTablesResult) -> None:
     found = result.tables
-    if as_json:
-        say_json(result)
-    else:
-        made = [each for each in found if each.rows is not None]
-        totals = (
-            counted(len(found), "table"),
-            counted(sum(each.rows or 0 for each in made), "row"),
-            size(sum(each.bytes or 0 for each in made)),
-        )
-        table(_COLUMNS, map(_row, found), caption=f"{shown(result.lake)}: {', '.join(totals)}")
-        say_troubles((each.table, each.trouble) for each in found if each.trouble)
-    ctx.exit(1 if any(each.trouble for each in found) else 0)
+    made = [each for each in found if each.rows is not None]
+    rows, stored = (sum(getattr(each, name) or 0 for each in made) for name in ("rows", "bytes"))
+    totals = f"{counted(len(found), 'table')}, {counted(rows, 'row')}, {size(stored)}"
+    table(_COLUMNS, map(_row, found), caption=f"{shown(result.lake)}: {totals}")
+    say_troubles(found)
 
 
 def _row(each: ListedTable) -> tuple[str, ...]:

@@ -19,21 +19,13 @@ from singerlake.cli.output import shown
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
 from singerlake.settings import TABLES_FILE, storage_settings, store_settings
-from singerlake.tables.declaration.streams import (
-    Declared,
-    Resolved,
-    Unresolved,
-    chosen,
-    everything,
-    resolve,
-)
+from singerlake.tables.declaration.streams import Declared, Resolved, Unresolved, chosen, everything, resolve
 from singerlake.tables.state.commit import sources
 
 
 @dataclass(frozen=True)
 class Project:
-    """A lake, the tables that are declared of it, by ``file`` or for ``every`` stream, and the names that the command
-    was given."""
+    """A lake, its tables as ``file`` declares them or of ``every`` stream, and the names that the command was given."""
 
     lake: Lake
     file: Path | None
@@ -51,9 +43,7 @@ class Project:
         return chosen(*self.resolved(), self.names)
 
 
-def with_project(
-    command: Callable[..., Any], *, declared: bool = False, every_stream: bool = False
-) -> Callable[..., Any]:
+def with_project(command: Callable[..., Any], *, declared: bool = False) -> Callable[..., Any]:
     """Give a command ``--file``, ``--all``, the arguments and the settings of S3, and call it with the ``Project`` that
     they mean. ``declared``: it works on tables that are declared, and cannot do without one of the two."""
 
@@ -75,7 +65,7 @@ def with_project(
         lake = Lake.open(meant.root, storage_settings(config), store_settings(config)).require()
         return command(*given, Project(lake, path, tables, meant.names, every), **arguments)
 
-    wrapped = with_settings(opened, stores=False)
+    wrapped = with_settings(opened)
     wrapped = click.option(
         "--all",
         "every",

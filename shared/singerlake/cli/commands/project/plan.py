@@ -8,24 +8,19 @@ import click
 
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import plan_report
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, quiet_option
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import result_options
 
 
-@click.command(
-    short_help="Show what a run would do for each table.",
-    cls=Documented,
-    examples=("singerlake project plan", "singerlake project plan lake --all"),
-)
+@examples("singerlake project plan", "singerlake project plan lake --all")
+@command("Show what a run would do for each table.")
 @partial(with_project, declared=True)
 @click.option("--full-refresh", is_flag=True, help="As if every table were made anew.")
-@json_option
-@quiet_option
-@click.pass_context
-def plan(ctx: click.Context, project: Project, full_refresh: bool, as_json: bool) -> None:
+@result_options
+def plan(project: Project, full_refresh: bool) -> int:
     """Show what a run would do for each table: how much is new, and whether and why a table would be made anew.
 
     Reads the manifests and the tables' states, and no data file; writes nothing. Exits with 1 or 2 where a table could
     not be made.
     """
-    ctx.exit(plan_report(project, full_refresh=full_refresh, as_json=as_json))
+    return plan_report(project, full_refresh=full_refresh)

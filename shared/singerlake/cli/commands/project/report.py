@@ -10,7 +10,7 @@ import msgspec
 
 from singerlake.cli.commands.project.options import Project
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.output import counted, say, say_json, shown, size
+from singerlake.cli.output import counted, is_asked, say, say_json, shown, size
 from singerlake.errors import SingerlakeError
 from singerlake.tables.declaration.streams import Unresolved
 from singerlake.tables.project import plan_tables
@@ -24,11 +24,9 @@ NO_MESSAGES = "skipped: its stream has no messages"
 
 @dataclass
 class Report:
-    """Tells of each table when its result is there, or with ``--json`` of all at the end. Keeps no plan: each holds the
-    manifest of its stream."""
+    """Tells of each table when it is done, or with ``--json`` at the end. Keeps no plan, which holds a manifest."""
 
     lake: str
-    as_json: bool
     dry_run: bool = False
     _tables: list[dict[str, Any]] = field(default_factory=list)
     _told: int = 0
@@ -39,7 +37,7 @@ class Report:
         self._told += 1
         if result.error is not None:
             self._code = max(self._code, exit_code([result.error]))
-        if self.as_json:
+        if is_asked("json"):
             self._tables.append(table_json(result))
         else:
             _say(result, self.dry_run)
@@ -51,17 +49,17 @@ class Report:
 
     def end(self) -> int:
         """The exit code, when all is told."""
-        if self.as_json:
+        if is_asked("json"):
             say_json({"lake": self.lake, "dry_run": self.dry_run, "tables": self._tables})
         elif not self._told:
             say("no table is declared, or the lake has no stream yet")
         return self._code
 
 
-def plan_report(project: Project, *, full_refresh: bool, as_json: bool) -> int:
+def plan_report(project: Project, *, full_refresh: bool) -> int:
     """Say what a run would do; the exit code."""
     tables, failed = project.tables()
-    report = Report(project.lake.storage.url, as_json, dry_run=True)
+    report = Report(project.lake.storage.url, dry_run=True)
     report.add_unresolved(failed)
     for planned in plan_tables(project.lake.table_runner(), tables, full_refresh=full_refresh):
         report.add(planned)
@@ -101,16 +99,16 @@ def _planned(plan: TablePlan | SqlPlan | None) -> str:
     if isinstance(plan, SqlPlan) and plan.continues:
         return f"new rows of {plan.tables[0]} to read, if it only grew"
     if isinstance(plan, SqlPlan):
-        return (
-            f"made {plan.why}"
-            if plan.why == FIRST
-            else "made anew" + ("" if plan.why == ASKED else f", since {plan.why}")
-        )
+        return f"made {plan.why}" if plan.why == FIRST else _anew(plan)
     source = f"{plan.declaration.tap}.{plan.declaration.stream}"
     new = f"{counted(plan.stop - plan.start, 'message')} of {source} ({size(plan.new_bytes)}) to read"
     if plan.why:
-        return f"made anew, since {plan.why}: {new}" if plan.why != "asked for" else f"made anew: {new}"
+        return f"{_anew(plan)}: {new}"
     return new if plan.start or plan.files else f"{new}, for the first time"
+
+
+def _anew(plan: TablePlan | SqlPlan) -> str:
+    return "made anew" if plan.why == ASKED else f"made anew, since {plan.why}"
 
 
 def _done(result: TableResult) -> str:
@@ -176,7 +174,7 @@ def table_json(result: TableResult) -> dict[str, Any]:
         "rows": None if state is None else state.rows,
         "files": None if state is None else len(state.files),
         "bytes": None if state is None else state.bytes,
-        "error": None if result.error is None else result.error,
+        "error": result.error,
     }
 
 

@@ -9,11 +9,11 @@ from functools import partial
 import click
 
 from singerlake.cli.commands.project.engines import EngineChoice, Engines, table_engine_options
-from singerlake.cli.commands.project.follow import follow_options, follow_tables
+from singerlake.cli.commands.project.follow import follow_tables
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import Report, plan_report
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, quiet_option
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import follow_options, result_options
 from singerlake.cli.output import progress
 from singerlake.tables.declaration.streams import Resolved
 from singerlake.tables.project import run_tables
@@ -22,28 +22,15 @@ from singerlake.tables.run.plan import SqlPlan, TablePlan
 from singerlake.upkeep.result import reporting
 
 
-@click.command(
-    short_help="Bring tables up to their streams.",
-    cls=Documented,
-    examples=("singerlake project run", "singerlake project run lake --all --follow"),
-)
+@examples("singerlake project run", "singerlake project run lake --all --follow")
+@command("Bring tables up to their streams.")
 @partial(with_project, declared=True)
 @click.option("--full-refresh", is_flag=True, help="Make every table anew, from the first message on.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, as 'project plan' does, and write nothing.")
-@follow_options
+@follow_options("--follow", does="Go on until a signal ends it: run what has something new.", every="10s")
 @table_engine_options
-@json_option
-@quiet_option
-@click.pass_context
-def run(
-    ctx: click.Context,
-    project: Project,
-    full_refresh: bool,
-    dry_run: bool,
-    follow: float | None,
-    engines: EngineChoice,
-    as_json: bool,
-) -> None:
+@result_options
+def run(project: Project, full_refresh: bool, dry_run: bool, follow: float | None, engines: EngineChoice) -> int:
     """Bring tables up to their streams: read what is new, write files, and publish each table in one write.
 
     A table that was interrupted or failed stays as it was; the others are made all the same. Run it again where it was
@@ -52,8 +39,10 @@ def run(
 
     With --follow it goes on until a signal ends it. A table that failed is tried again later.
     """
+    if follow is not None and (full_refresh or dry_run):
+        raise click.UsageError("--follow goes with neither --full-refresh nor --dry-run")
     if dry_run:
-        ctx.exit(plan_report(project, full_refresh=full_refresh, as_json=as_json))
+        return plan_report(project, full_refresh=full_refresh)
     with ExitStack() as held:
         opened = Engines(engines, project.lake, held)
         runner = project.lake.table_runner(opened, opened.sql, storage=project.lake.tables_storage())
@@ -73,10 +62,10 @@ def run(
                 )
 
         if follow is not None:
-            follow_tables(project, run_all, opened.check, every=follow, as_json=as_json)
+            follow_tables(project, run_all, opened.check, every=follow)
         tables, failed = project.tables()
-        report = Report(project.lake.storage.url, as_json)
+        report = Report(project.lake.storage.url)
         report.add_unresolved(failed)
         for result in run_all(tables):
             report.add(result)
-    ctx.exit(report.end())
+    return report.end()

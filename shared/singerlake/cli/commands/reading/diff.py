@@ -5,41 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import click
-
-from singerlake.cli.help import Documented
-from singerlake.cli.options import Names, json_option, one_stream_option, one_tap_option, with_lake
-from singerlake.cli.output import say, say_json, shown
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import Names, json_option, one_stream_options, with_lake
+from singerlake.cli.output import say, show, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.schema_diff import DiffResult
 
 
-@click.command(
-    short_help="Compare two schema versions of a stream: can readers of the first read the second?",
-    cls=Documented,
-    examples=("singerlake diff lake v1 v2", "singerlake diff lake v1 v2 --stream users"),
-)
+@examples("singerlake diff lake v1 v2", "singerlake diff lake v1 v2 --stream users")
+@command("Compare two schema versions of a stream: can readers of the first read the second?")
 @partial(with_lake, names=Names(("first", "second")))
-@one_tap_option
-@one_stream_option
+@one_stream_options
 @json_option
-@click.pass_context
-def diff(
-    ctx: click.Context, lake: Lake, first: str, second: str, tap: str | None, stream: str | None, as_json: bool
-) -> None:
+def diff(lake: Lake, first: str, second: str, tap: str | None, stream: str | None) -> int:
     """Compare two schema versions of a stream: FIRST and SECOND are labels (v1), hashes or their path segments.
 
     Exits with 1 if the second is not compatible with the first: if a property is gone or holds values that it did not
     hold before, or if the keys changed.
     """
     difference = lake.one_stream(tap, stream).diff(first, second)
-    if as_json:
-        say_json(difference)
-    else:
-        for line in _lines(difference):
-            say(shown(line))
-        say(shown(_summary(difference)))
-    ctx.exit(0 if difference.compatible else 1)
+    show(difference, lambda difference: say(*map(shown, _lines(difference))))
+    return 0 if difference.compatible else 1
 
 
 def _lines(difference: DiffResult) -> Iterator[str]:
@@ -58,15 +44,12 @@ def _lines(difference: DiffResult) -> Iterator[str]:
     if difference.keys is not None:
         before, after = (", ".join(keys) or "none" for keys in difference.keys)
         yield f"! keys: {before} -> {after}"
+    yield _summary(difference)
 
 
 def _summary(difference: DiffResult) -> str:
-    counts = [
-        (len(difference.added), "added"),
-        (len(difference.removed), "removed"),
-        (len(difference.changed), "changed"),
-    ]
-    said = ", ".join(f"{count} {what}" for count, what in counts if count) or "no property differs"
+    kinds = {"added": difference.added, "removed": difference.removed, "changed": difference.changed}
+    said = ", ".join(f"{len(each)} {what}" for what, each in kinds.items() if each) or "no property differs"
     verdict = "compatible" if difference.compatible else "not compatible"
     labels = f"{difference.before.version} -> {difference.after.version}"
     return f"{difference.tap}/{difference.stream} {labels}: {verdict}: {said}"

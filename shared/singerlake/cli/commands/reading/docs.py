@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, quiet_option, with_lake
-from singerlake.cli.output import counted, progress, say, say_json, shown
+from singerlake.cli.help import Documented, examples
+from singerlake.cli.options import result_options, threads_option, with_lake
+from singerlake.cli.output import counted, progress, say, show, shown
 from singerlake.lake import Lake
-from singerlake.site.build import build_site
-from singerlake.work.parallel import THREADS
+from singerlake.site.build import SiteResult, build_site
 
 _SAMPLES = 5
 
@@ -21,11 +21,9 @@ def docs() -> None:
     """Make a site that shows a lake to people."""
 
 
+@examples("singerlake docs build lake", "singerlake docs build lake -o site --samples 3")
 @docs.command(
-    "build",
-    short_help="Write a static site: taps, streams, schemas and their changes, growth, tables.",
-    cls=Documented,
-    examples=("singerlake docs build lake", "singerlake docs build lake -o site --samples 3"),
+    "build", cls=Documented, short_help="Write a static site: taps, streams, schemas and their changes, growth, tables."
 )
 @with_lake
 @click.option(
@@ -47,32 +45,22 @@ def docs() -> None:
     help=f"Show the values of the newest N records of each stream, {_SAMPLES} at most. They may be secret.",
 )
 @click.option("--beside", is_flag=True, help="The folder may hold other files; they are never overwritten.")
-@json_option
-@quiet_option
-@click.option("--threads", type=click.IntRange(1, 64), default=THREADS, show_default=True, help="Streams read at once.")
-@click.pass_context
-def build_command(
-    ctx: click.Context,
-    lake: Lake,
-    output: Path,
-    title: str | None,
-    samples: int,
-    beside: bool,
-    as_json: bool,
-    threads: int,
-) -> None:
+@result_options
+@threads_option("Streams read at once.")
+def build_command(lake: Lake, output: Path, **asked: Any) -> int:
     """Write a static site about a lake, which a browser reads from a disk or from any web server.
 
     Reads the manifests and the states of tables. Of the data files it reads only the samples that --samples asks for.
     Exits with 1 if a stream or a table cannot be read: its page says why, and the others are there.
     """
     with progress("") as report:
-        built = build_site(lake, output, title=title, samples=samples, beside=beside, threads=threads, progress=report)
-    if as_json:
-        say_json(built)
-    else:
+        built = build_site(lake, output, progress=report, **asked)
+
+    def tell(built: SiteResult) -> None:
         for each in built.troubles:
             say(f"{shown(each.what)}: {shown(each.trouble)}", problem=True)
         gone = f", {counted(len(built.removed), 'file')} of an earlier build deleted" if built.removed else ""
         say(f"{counted(len(built.pages), 'page')}{gone}; open {shown(str(output / 'index.html'))}")
-    ctx.exit(1 if built.troubles else 0)
+
+    show(built, tell)
+    return 1 if built.troubles else 0

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import click
 
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import json_option, streams_options, with_lake
 from singerlake.cli.output import say_json
 from singerlake.lake import Lake
 
 
-@click.command(
-    short_help="Write all that is known of a lake without its data as one JSON document.",
-    cls=Documented,
-    examples=("singerlake export lake", "singerlake export lake --tap my-tap --runs 1"),
-)
+@examples("singerlake export lake", "singerlake export lake --tap my-tap --runs 1")
+@command("Write all that is known of a lake without its data as one JSON document.")
 @with_lake
-@tap_option
-@stream_option
+@streams_options
 @click.option("--runs", type=click.IntRange(0), default=3, show_default=True, help="How many runs of each stream.")
 @json_option
-@click.pass_context
-def export(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, runs: int, as_json: bool) -> None:
+def export(lake: Lake, tap: str | None, stream: str | None, runs: int) -> int:
     """Write all metadata of a lake as one JSON document on standard output.
 
     It has the notes of each tap, and the versions, counts and last runs of each stream, from the manifests. Exits with
     1 if a stream's manifest is missing or cannot be read; the stream's entry says so.
     """
-    del as_json  # It is what the command always writes.
     result = lake.export(tap, stream, runs=runs)
     say_json(result)
-    ctx.exit(1 if result.unread else 0)
+    return 1 if result.unread else 0

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import SEE_BELOW, Column, counted, minute, say_json, say_troubles, second, shown, size, table
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import json_option, streams_options, with_lake
+from singerlake.cli.output import SEE_BELOW, counted, minute, say_troubles, second, show, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Commit
@@ -18,48 +18,20 @@ from singerlake.upkeep.reports.census import Census, ContentsResult
 
 logger = logging.getLogger(__name__)
 
-_COLUMNS = (
-    Column("TAP"),
-    Column("STREAM"),
-    Column("VERSIONS"),
-    Column("FILES", number=True),
-    Column("RECORDS", number=True),
-    Column("BYTES", number=True),
-    Column("LAST WRITE (UTC)"),
-)
-_ATTACHED = (Column("ATTACHED", number=True), Column("ATTACHED BYTES", number=True))
+_COLUMNS = ("TAP", "STREAM", "VERSIONS", ">FILES", ">RECORDS", ">BYTES", "LAST WRITE (UTC)")
+_ATTACHED = (">ATTACHED", ">ATTACHED BYTES")
 """Shown where any stream has attached files."""
-_COMMITS = (
-    Column("TAP"),
-    Column("COMMIT"),
-    Column("DECIDED (UTC)"),
-    Column("RUN"),
-    Column("STREAMS", number=True),
-    Column("MESSAGES", number=True),
-)
+_COMMITS = ("TAP", "COMMIT", "DECIDED (UTC)", "RUN", ">STREAMS", ">MESSAGES")
 
 
-@click.command(
-    short_help="List taps and streams with their versions, files, records, bytes and last write.",
-    cls=Documented,
-    examples=("singerlake ls lake", "singerlake ls s3://bucket/lake --tap 'pg_*' --json"),
-)
+@examples("singerlake ls lake", "singerlake ls s3://bucket/lake --tap 'pg_*' --json")
+@command("List taps and streams with their versions, files, records, bytes and last write.")
 @with_lake
-@tap_option
-@stream_option
+@streams_options
 @click.option("--commits", is_flag=True, help="List the commits of atomic runs instead, the newest last.")
 @click.option("--all", "every", is_flag=True, help="With --commits: also runs that were decided against.")
 @json_option
-@click.pass_context
-def ls(
-    ctx: click.Context,
-    lake: Lake,
-    tap: str | None,
-    stream: str | None,
-    commits: bool,
-    every: bool,
-    as_json: bool,
-) -> None:
+def ls(lake: Lake, tap: str | None, stream: str | None, commits: bool, every: bool) -> int:
     """List taps and streams with their versions, files, records, bytes and last write.
 
     Reads the manifests and no data file. Streams without a version are left out. ATTACHED counts the files that are
@@ -71,17 +43,16 @@ def ls(
     if commits and stream is not None:
         raise click.UsageError("--commits is about taps; leave --stream out")
     if commits:
-        _list_commits(lake, {name: lake.commits(name, aborted=every) for name in lake.chosen_taps(tap)}, as_json)
-        return
+        listed = {name: lake.commits(name, aborted=every) for name in lake.chosen_taps(tap)}
+        taps = [{"tap": tap, "commits": list(map(_commit_json, each))} for tap, each in listed.items()]
+        show({"lake": lake.storage.url, "taps": taps}, lambda _: _say_commits(lake, listed))
+        return 0
     contents = lake.contents(tap, stream)
     for odd in odd_rules(lake.root_metadata(), [each.tap for each in contents.taps]):
         if odd.problem:
             logger.warning("%s: %s", odd.key, shown(odd.message))
-    if as_json:
-        say_json(contents)
-    else:
-        _say(contents)
-    ctx.exit(1 if any(stream.trouble for stream in contents.streams) else 0)
+    show(contents, _say)
+    return 1 if any(stream.trouble for stream in contents.streams) else 0
 
 
 def _say(contents: ContentsResult) -> None:
@@ -99,20 +70,14 @@ def _say(contents: ContentsResult) -> None:
     columns = (*_COLUMNS, *_ATTACHED) if attached else _COLUMNS
     rows = ((*_row(stream), *(_attached(stream) if attached else ())) for stream in streams)
     table(columns, rows, caption=f"{shown(contents.lake)}: {', '.join(counts)}")
-    say_troubles((f"{each.tap}/{each.stream}", each.trouble) for each in streams if each.trouble)
+    say_troubles(streams)
 
 
-def _list_commits(lake: Lake, taps: dict[str, list[Commit]], as_json: bool) -> None:
-    if as_json:
-        listed = [{"tap": tap, "commits": [_commit_json(each) for each in commits]} for tap, commits in taps.items()]
-        say_json({"lake": lake.storage.url, "taps": listed})
-        return
+def _say_commits(lake: Lake, taps: dict[str, list[Commit]]) -> None:
     every = [commit for commits in taps.values() for commit in commits]
     taken_place = [commit for commit in every if commit.committed]
-    counts = [
-        counted(len(taken_place), "commit"),
-        counted(sum(commit.messages for commit in taken_place), "message"),
-    ]
+    messages = sum(commit.messages for commit in taken_place)
+    counts = [counted(len(taken_place), "commit"), counted(messages, "message")]
     if against := len(every) - len(taken_place):
         counts.append(f"{counted(against, 'run')} decided against")
     rows = (_commit_row(tap, commit) for tap, commits in taps.items() for commit in commits)
@@ -128,19 +93,12 @@ def _commit_row(tap: str, commit: Commit) -> tuple[str, ...]:
 
 
 def _commit_json(commit: Commit) -> dict[str, Any]:
-    streams = {
-        name: {"lineage": each.lineage, "offset": each.offset, "end": each.end, "messages": each.messages}
-        for name, each in commit.streams.items()
-    }
-    return {
-        "name": commit.name,
-        "at": commit.at,
-        "run": commit.run,
-        "writer": commit.writer,
-        "committed": commit.committed,
-        "messages": commit.messages,
-        "streams": streams,
-    }
+    streams = {name: _fields(each, "lineage", "offset", "end", "messages") for name, each in commit.streams.items()}
+    return {**_fields(commit, "name", "at", "run", "writer", "committed", "messages"), "streams": streams}
+
+
+def _fields(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def _attached(stream: Census) -> tuple[str, str]:

@@ -6,62 +6,27 @@ from datetime import timedelta
 
 import click
 
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import (
-    SEE_BELOW,
-    Column,
-    checks_in_short,
-    counted,
-    say,
-    say_json,
-    say_troubles,
-    second,
-    shown,
-    size,
-    table,
-)
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import json_option, streams_options, with_lake
+from singerlake.cli.output import SEE_BELOW, name_of, say, say_troubles, show, table
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE
+from singerlake.humanize import checks_in_short, counted, second, shown, size
 from singerlake.lake import Lake
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.state.model import TableRun
 from singerlake.upkeep.reports.status import StreamStatus, Tracked
 
-_COLUMNS = (
-    Column("TAP"),
-    Column("STREAM"),
-    Column("KIND"),
-    Column("STARTED (UTC)"),
-    Column("TOOK", number=True),
-    Column("OUTCOME"),
-    Column("FILES", number=True),
-    Column("RECORDS", number=True),
-    Column("BYTES", number=True),
-    Column("WRITER"),
-)
-_TABLE_COLUMNS = (
-    Column("TABLE"),
-    Column("STREAM"),
-    Column("KIND"),
-    Column("ENDED (UTC)"),
-    Column("RECORDS", number=True),
-    Column("NEW", number=True),
-    Column("CHANGED", number=True),
-    Column("GONE", number=True),
-    Column("CHECKS"),
-    Column("BEHIND", number=True),
-)
+_RUNS = ("STARTED (UTC)", ">TOOK", "OUTCOME", ">FILES", ">RECORDS", ">BYTES", "WRITER")
+_COLUMNS = ("TAP", "STREAM", "KIND", *_RUNS)
+_TABLE_RUNS = ("ENDED (UTC)", ">RECORDS", ">NEW", ">CHANGED", ">GONE", "CHECKS", ">BEHIND")
+_TABLE_COLUMNS = ("TABLE", "STREAM", "KIND", *_TABLE_RUNS)
 
 
-@click.command(
-    short_help="List the last runs of each stream and table: what they did and how they ended.",
-    cls=Documented,
-    examples=("singerlake status lake", "singerlake status lake --tap my-tap --runs 10"),
-)
+@examples("singerlake status lake", "singerlake status lake --tap my-tap --runs 10")
+@command("List the last runs of each stream and table: what they did and how they ended.")
 @with_lake
-@tap_option
-@stream_option
+@streams_options
 @click.option(
     "--runs",
     type=click.IntRange(1),
@@ -70,8 +35,7 @@ _TABLE_COLUMNS = (
     help="How many captures of each stream, runs of maintenance, and runs of each table, the newest first.",
 )
 @json_option
-@click.pass_context
-def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, runs: int, as_json: bool) -> None:
+def status(lake: Lake, tap: str | None, stream: str | None, runs: int) -> int:
     """List the last runs of each stream and table: what they did and how they ended.
 
     A run is 'running', 'completed', 'failed' (its input had an error), 'interrupted' (by a signal) or 'lost': it has no
@@ -82,17 +46,12 @@ def status(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, 
     missing or cannot be read.
     """
     result = lake.status(tap, stream, runs=runs)
-    if as_json:
-        say_json(result)
-    else:
-        _say_streams(result)
-        if result.tables:
-            _say_tables(result)
+    show(result, _say)
     troubles = [each.trouble for each in result.streams] + [each.trouble for each in result.tables]
-    ctx.exit(1 if any(troubles) else 0)
+    return 1 if any(troubles) else 0
 
 
-def _say_streams(result: StatusResult) -> None:
+def _say(result: StatusResult) -> None:
     rows: list[tuple[str, ...]] = []
     for each in result.streams:
         if each.trouble:
@@ -105,15 +64,17 @@ def _say_streams(result: StatusResult) -> None:
     outcomes = ", ".join(f"{newest.count(outcome):,} {outcome}" for outcome in sorted(set(newest)))
     totals = counted(len(result.streams), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
     table(_COLUMNS, rows, caption=f"{shown(result.lake)}: {totals}")
-    say_troubles((f"{each.tap}/{each.stream}", each.trouble) for each in result.streams if each.trouble)
+    say_troubles(result.streams)
     for each in result.streams:
         if left := each.unactivated:
             say(
-                f"{shown(each.tap)}/{shown(each.stream)}: records of run {shown(left.run)} have version "
-                f"{left.version}, and no ACTIVATE_VERSION followed, so tables keep rows that are gone at the "
-                "source; a mapper may have dropped it",
+                f"{name_of(each)}: records of run {shown(left.run)} have version {left.version}, and no "
+                "ACTIVATE_VERSION followed, so tables keep rows that are gone at the source; a mapper may have dropped "
+                "it",
                 problem=True,
             )
+    if result.tables:
+        _say_tables(result)
 
 
 def _row(status: StreamStatus, run: Tracked) -> tuple[str, ...]:
@@ -141,7 +102,7 @@ def _say_tables(result: StatusResult) -> None:
     totals = counted(len(result.tables), "table") + (f", {behind:,} behind" if behind else "")
     say("")
     table(_TABLE_COLUMNS, rows, caption=f"{shown(result.lake)}: {totals}")
-    say_troubles((each.table, each.trouble) for each in result.tables if each.trouble)
+    say_troubles(result.tables)
 
 
 def _table_row(each: TableStatus, run: TableRun, *, newest: bool) -> tuple[str, ...]:

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
 
 import click
 
-from singerlake.cli.help import Documented
-from singerlake.cli.options import duration, json_option, one_stream_option, one_tap_option, with_lake
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import follow_options, json_option, one_stream_options, with_lake
+from singerlake.cli.output import is_asked
 from singerlake.format.state.selection import offset_left, slices
 from singerlake.humanize import shown
 from singerlake.lake import Lake
 from singerlake.singer_file import Block
 from singerlake.stream import LakeStream
 
-_EVERY = "1s"
-_LEAST = timedelta(seconds=1)
 _LAST = 10
 
 
-@click.command(
-    short_help="Print the last messages of a stream, and with -f those that come.",
-    cls=Documented,
-    examples=("singerlake tail lake --stream users", "singerlake tail lake --stream users -f --json"),
-)
+@examples("singerlake tail lake --stream users", "singerlake tail lake --stream users -f --json")
+@command("Print the last messages of a stream, and with -f those that come.")
 @with_lake
-@one_tap_option
-@one_stream_option
+@one_stream_options
 @click.option(
     "--lines",
     "-n",
@@ -37,24 +31,10 @@ _LAST = 10
     help=f"How many of the last messages to begin with. Default: {_LAST}.",
 )
 @click.option("--from-offset", type=click.IntRange(0), metavar="N", help="Begin at this offset instead.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with the messages that come, until a signal ends it.")
-@click.option(
-    "--every",
-    "interval",
-    type=duration,
-    metavar="TIME",
-    help=f"How often --follow looks for what is new. Default: {_EVERY}.",
-)
+@follow_options("--follow", "-f", does="Go on with the messages that come, until a signal ends it.", every="1s")
 @json_option
 def tail(
-    lake: Lake,
-    tap: str | None,
-    stream: str | None,
-    lines: int | None,
-    from_offset: int | None,
-    follow: bool,
-    interval: timedelta | None,
-    as_json: bool,
+    lake: Lake, tap: str | None, stream: str | None, lines: int | None, from_offset: int | None, follow: float | None
 ) -> None:
     """Print the last messages of a stream, and with -f those that come.
 
@@ -63,14 +43,8 @@ def tail(
     """
     if lines is not None and from_offset is not None:
         raise click.UsageError("give --lines or --from-offset, not both")
-    if interval is not None and not follow:
-        raise click.UsageError("--every is for --follow")
-    if interval is not None and interval < _LEAST:
-        raise click.UsageError("--every is 1s at least")
-    there = lake.one_stream(tap, stream)
-    every = (interval or duration(_EVERY)).total_seconds() if follow else None
-    terminal = sys.stdout.isatty()
-    for block in _blocks(there, _LAST if lines is None else lines, from_offset, every):
+    there, terminal, as_json = lake.one_stream(tap, stream), sys.stdout.isatty(), is_asked("json")
+    for block in _blocks(there, _LAST if lines is None else lines, from_offset, follow):
         _write(block, as_json=as_json, terminal=terminal)
 
 

@@ -4,41 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, counted, minute, say_findings, say_json, shown, size, table
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import json_option, streams_options, with_lake
+from singerlake.cli.output import counted, minute, say_findings, show, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
-from singerlake.upkeep.reports.history import Version
+from singerlake.upkeep.reports.history import Version, VersionsResult
 
-_COLUMNS = (
-    Column("TAP"),
-    Column("STREAM"),
-    Column("VERSION"),
-    Column("HASH"),
-    Column("FIRST OFFSET", number=True),
-    Column("FIRST SEEN (UTC)"),
-    Column("FILES", number=True),
-    Column("RECORDS", number=True),
-    Column("BYTES", number=True),
-    Column("PROPERTIES", number=True),
-    Column("KEYS"),
-)
+_NUMBERS = (">FILES", ">RECORDS", ">BYTES", ">PROPERTIES")
+_COLUMNS = ("TAP", "STREAM", "VERSION", "HASH", ">FIRST OFFSET", "FIRST SEEN (UTC)", *_NUMBERS, "KEYS")
 
 
-@click.command(
-    short_help="List the schema versions of streams: since when, from which offset on, how many records.",
-    cls=Documented,
-    examples=("singerlake versions lake", "singerlake versions lake --stream users"),
-)
+@examples("singerlake versions lake", "singerlake versions lake --stream users")
+@command("List the schema versions of streams: since when, from which offset on, how many records.")
 @with_lake
-@tap_option
-@stream_option
+@streams_options
 @json_option
-@click.pass_context
-def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
+def versions(lake: Lake, tap: str | None, stream: str | None) -> int:
     """List the schema versions of streams: since when, from which offset on, how many records.
 
     Reads the manifests and no data file. A version that comes back after others keeps the offset of its first
@@ -47,14 +29,15 @@ def versions(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None
     message. Exits with 1 if a stream's manifest is missing or cannot be read.
     """
     result = lake.versions(tap, stream)
-    if as_json:
-        say_json(result)
-    else:
-        rows = [(each.tap, each.stream, *_row(version)) for each in result.streams for version in each.versions]
-        counts = f"{counted(len(result.streams), 'stream')}, {counted(len(rows), 'version')}"
-        table(_COLUMNS, rows, caption=f"{shown(result.lake)}: {counts}")
-        say_findings(result.findings)
-    ctx.exit(1 if result.findings else 0)
+    show(result, _say)
+    return 1 if result.findings else 0
+
+
+def _say(result: VersionsResult) -> None:
+    rows = [(each.tap, each.stream, *_row(version)) for each in result.streams for version in each.versions]
+    counts = f"{counted(len(result.streams), 'stream')}, {counted(len(rows), 'version')}"
+    table(_COLUMNS, rows, caption=f"{shown(result.lake)}: {counts}")
+    say_findings(result.findings)
 
 
 def _row(version: Version) -> tuple[Any, ...]:

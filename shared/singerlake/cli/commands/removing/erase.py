@@ -5,23 +5,16 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from singerlake.cli.engines import engine_options, reader
-from singerlake.cli.erasing import failure, told
+from singerlake.cli.erasing import say_erased
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
-from singerlake.cli.options import (
-    json_option,
-    quiet_option,
-    shows_first,
-    stream_option,
-    tap_option,
-    undeclared_option,
-    with_lake,
-)
-from singerlake.cli.output import counted, json_of, progress, say, say_findings, say_json, shown
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import result_options, shows_first, streams_options, undeclared_option, with_lake
+from singerlake.cli.output import counted, json_of, progress, say, say_failure, say_findings, show
 from singerlake.conditions import parse_where
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
@@ -31,26 +24,18 @@ WHERE = (
     'Which records: "email = \'a@b.c\'", "user.id in (1, 2)", "at < \'2020-01-01T00:00:00Z\'", "id in @FILE" with a '
     "value on each line."
 )
+_NOW = "With --delete: delete the files that held the records at once. Readers that still read them fail."
 
 
-@click.command(
-    short_help="Erase records that a condition means; gc deletes the files that held them.",
-    cls=Documented,
-    examples=(
-        "singerlake erase lake --where 'user_id = 7'",
-        "singerlake erase lake --where 'user_id = 7' --delete --report erased.json",
-    ),
+@examples(
+    "singerlake erase lake --where 'user_id = 7'",
+    "singerlake erase lake --where 'user_id = 7' --delete --report erased.json",
 )
+@command("Erase records that a condition means; gc deletes the files that held them.")
 @partial(with_lake, stores=True)
-@tap_option
-@stream_option
+@streams_options
 @click.option("--where", metavar="CONDITION", required=True, help=WHERE)
-@shows_first("--delete", "Erase")
-@click.option(
-    "--now",
-    is_flag=True,
-    help="With --delete: delete the files that held the records at once. Readers that still read them fail.",
-)
+@shows_first("--delete", "Erase", now=_NOW)
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -59,23 +44,8 @@ WHERE = (
 )
 @undeclared_option
 @engine_options
-@json_option
-@quiet_option
-@click.pass_context
-def erase(
-    ctx: click.Context,
-    lake: Lake,
-    tap: str | None,
-    stream: str | None,
-    where: str,
-    dry_run: bool,
-    now: bool,
-    report: Path | None,
-    undeclared: bool,
-    engine: str,
-    threads: int,
-    as_json: bool,
-) -> None:
+@result_options
+def erase(lake: Lake, where: str, report: Path | None, engine: str, threads: int, **asked: Any) -> int:
     """Erase the records that a condition means, from all streams whose versions declare what it names.
 
     Shows what would be erased; erases only with --delete. Every other message keeps its offset, and bookmarks and
@@ -83,40 +53,21 @@ def erase(
     --delete' has deleted them, which takes two runs, a grace time apart; with --now they go at once. Tables made from
     the stream are made anew by their next run. Exits with 1 if a file could not be read or written again.
     """
-    if now and dry_run:
-        raise click.UsageError("--now needs --delete")
     condition = parse_where(where, "--where")
     with _Written(report) as written, reader(engine, lake, threads) as reads, progress() as bar:
-        result = lake.erase(
-            condition,
-            tap,
-            stream,
-            now=now,
-            dry_run=dry_run,
-            undeclared=undeclared,
-            engine=reads,
-            progress=bar,
-            erased=written.keep,
-        )
-    if as_json:
-        say_json(result)
-    else:
-        _say(result)
+        result = lake.erase(condition, engine=reads, progress=bar, erased=written.keep, **asked)
+    show(result, _say)
     errors = [each.error for each in result.failed] + [one.error for one in result.streams if one.error is not None]
-    ctx.exit(exit_code(errors, [finding for one in result.streams for finding in one.findings]))
+    return exit_code(errors, [finding for one in result.streams for finding in one.findings])
 
 
 def _say(result: EraseStreamsResult) -> None:
     several = len(result.streams) + len(result.skipped) + len(result.failed) > 1
     for one in result.streams:
-        if one.messages or one.left or one.unowned or one.deleted.files or not several:
-            for line in told(one):
-                say(line)
-        if one.error is not None:
-            say(failure(one), problem=True)
+        say_erased(one, always=bool(one.unowned or one.deleted.files or not several))
         say_findings(one.findings)
     for each in result.failed:
-        say(f"{shown(each.tap)}/{shown(each.stream)}: not erased: {shown(str(each.error))}", problem=True)
+        say_failure(each, "not erased")
     if several:
         held = sum(1 for one in result.streams if one.messages)
         records = counted(sum(one.records for one in result.streams), "record")
@@ -126,8 +77,7 @@ def _say(result: EraseStreamsResult) -> None:
 
 
 class _Written:
-    """The file of ``--report``. It is made before anything is erased, and has what was done also where that ended in an
-    error or an interruption."""
+    """The file of ``--report``, made before anything is erased. It has what was done also after an error."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import click
 
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, one_stream_option, one_tap_option, quiet_option, shows_first, with_lake
-from singerlake.cli.output import UNTIL_COLLECTED, counted, files, first_of, json_of, say, say_findings, say_json, shown
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import DELETE_NOW, one_stream_options, result_options, shows_first, with_lake
+from singerlake.cli.output import (
+    UNTIL_COLLECTED,
+    files,
+    first_of,
+    json_of,
+    name_of,
+    say,
+    say_failure,
+    say_findings,
+    show,
+)
 from singerlake.cli.retention import retention_options
+from singerlake.humanize import counted, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.gc.expire import ExpireResult
 from singerlake.upkeep.result import Tally
 
 
-@click.command(
-    short_help="Expire the oldest messages of a stream; gc deletes their files after a grace time.",
-    cls=Documented,
-    examples=(
-        "singerlake expire lake --stream events --older-than 400d",
-        "singerlake expire lake --stream events --older-than 400d --delete",
-    ),
+@examples(
+    "singerlake expire lake --stream events --older-than 400d",
+    "singerlake expire lake --stream events --older-than 400d --delete",
 )
+@command("Expire the oldest messages of a stream; gc deletes their files after a grace time.")
 @partial(with_lake, stores=True)
-@one_tap_option
-@one_stream_option
+@one_stream_options
 @retention_options
 @click.option("--before-offset", type=click.IntRange(0), metavar="N", help="Expire the messages before this offset.")
-@shows_first("--delete", "Expire")
-@click.option("--now", is_flag=True, help="With --delete: delete the files at once. Readers that still read them fail.")
-@json_option
-@quiet_option
-@click.pass_context
-def expire(
-    ctx: click.Context,
-    lake: Lake,
-    tap: str | None,
-    stream: str | None,
-    older_than: str | None,
-    keep_versions: int | None,
-    before_offset: int | None,
-    dry_run: bool,
-    now: bool,
-    as_json: bool,
-) -> None:
+@shows_first("--delete", "Expire", now=DELETE_NOW)
+@result_options
+def expire(lake: Lake, tap: str | None, stream: str | None, **asked: Any) -> int:
     """Expire the oldest messages of a stream, once; 'singerlake policy' does it with every gc.
 
     Shows what would expire; does it only with --delete. Whole files expire, from the first one on; a file that also
@@ -53,25 +48,18 @@ def expire(
     files stay until 'singerlake gc --delete' has deleted them, which takes two runs, a grace time apart; with --now
     they go at once.
     """
-    if now and dry_run:
-        raise click.UsageError("--now needs --delete")
-    if (older_than is None and keep_versions is None) == (before_offset is None):
+    if (asked["older_than"] is None and asked["keep_versions"] is None) == (asked["before_offset"] is None):
         raise click.UsageError("give --older-than or --keep-versions or both, or --before-offset alone")
-    done = lake.one_stream(tap, stream).expire(
-        older_than=older_than, keep_versions=keep_versions, before_offset=before_offset, now=now, dry_run=dry_run
-    )
-    if as_json:
-        say_json({"lake": lake.storage.url, "dry_run": done.dry_run, **json_of(done)})
-    else:
-        for line in _told(done):
-            say(line)
-        if done.error is not None:
-            say(
-                f"{shown(done.tap)}/{shown(done.stream)}: expired, and then failed: {shown(str(done.error))}",
-                problem=True,
-            )
-        say_findings(done.findings)
-    ctx.exit(exit_code([done.error] if done.error else [], done.findings))
+    done = lake.one_stream(tap, stream).expire(**asked)
+    show({"lake": lake.storage.url, "dry_run": done.dry_run, **json_of(done)}, lambda _: _say(done))
+    return exit_code([done.error] if done.error else [], done.findings)
+
+
+def _say(done: ExpireResult) -> None:
+    say(*_told(done))
+    if done.error is not None:
+        say_failure(done, "expired, and then failed")
+    say_findings(done.findings)
 
 
 def told(expired: Tally, attached: Tally, records: int, floor: int, *, delete: bool) -> str:
@@ -87,15 +75,16 @@ def undated(path: str) -> str:
     return f"nothing from here on expires by age, since the times of the file are unknown: {shown(path)}"
 
 
-def _told(done: ExpireResult) -> list[str]:
+def _told(done: ExpireResult) -> Iterator[str]:
     what = "nothing to expire"
     if done.expired.files:
         what = told(done.expired, done.attached, done.records, done.floor, delete=not done.dry_run)
-    lines = [f"{shown(done.tap)}/{shown(done.stream)}: {what}"]
+    yield f"{name_of(done)}: {what}"
     if done.now:
-        lines.append(f"  deleted: {files(done.deleted, done.deleted_attached)}")
+        yield f"  deleted: {files(done.deleted, done.deleted_attached)}"
     elif not done.dry_run and done.expired.files:
-        lines.append(f"  the files stay {UNTIL_COLLECTED}")
+        yield f"  the files stay {UNTIL_COLLECTED}"
     if done.undated is not None:
-        lines.append(f"  {undated(done.undated)}")
-    return [*lines, *first_of(done.keys)] if done.dry_run else lines
+        yield f"  {undated(done.undated)}"
+    if done.dry_run:
+        yield from first_of(done.keys)

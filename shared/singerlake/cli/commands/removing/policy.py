@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from singerlake.cli import completion
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, tap_option, with_lake
-from singerlake.cli.output import say, say_json, shown
+from singerlake.cli.help import Documented, examples
+from singerlake.cli.options import json_option, tap_named, tap_option, with_lake
+from singerlake.cli.output import say, show, shown
 from singerlake.cli.retention import in_words, retention_options
 from singerlake.format.metadata.retention import Rule
 from singerlake.lake import Lake
-from singerlake.upkeep.policy import PolicyResult
+from singerlake.upkeep.policy import PoliciesResult, PolicyResult
 
 
 @click.group(short_help="Say how long streams are kept; gc expires what is older.")
@@ -19,75 +20,55 @@ def policy() -> None:
     """Say how long streams are kept; 'singerlake gc --delete' expires what is older."""
 
 
-@policy.command(
-    "ls",
-    short_help="Show how long streams are kept.",
-    cls=Documented,
-    examples=("singerlake policy ls lake", "singerlake policy ls lake --tap my-tap --json"),
-)
+@examples("singerlake policy ls lake", "singerlake policy ls lake --tap my-tap --json")
+@policy.command("ls", cls=Documented, short_help="Show how long streams are kept.")
 @with_lake
 @tap_option
 @json_option
-def ls(lake: Lake, tap: str | None, as_json: bool) -> None:
+def ls(lake: Lake, tap: str | None) -> None:
     """Show how long streams are kept. A stream that no policy means is kept for ever."""
-    found = lake.policies(tap)
-    if as_json:
-        say_json(found)
-        return
+    show(lake.policies(tap), _say_all)
+
+
+def _say_all(found: PoliciesResult) -> None:
     lines = [_line(name, stream, rule) for name, rules in found.rules.items() for stream, rule in rules.items()]
-    for line in lines or ["everything is kept for ever"]:
-        say(line)
+    say(*(lines or ["everything is kept for ever"]))
 
 
-@policy.command(
-    "set",
-    short_help="Say how long a stream, or each stream of a tap, is kept.",
-    cls=Documented,
-    examples=(
-        "singerlake policy set lake --tap my-tap --older-than 400d",
-        "singerlake policy set lake --tap my-tap --stream events --keep-versions 2",
-    ),
+@examples(
+    "singerlake policy set lake --tap my-tap --older-than 400d",
+    "singerlake policy set lake --tap my-tap --stream events --keep-versions 2",
 )
+@policy.command("set", cls=Documented, short_help="Say how long a stream, or each stream of a tap, is kept.")
 @with_lake
-@click.option(
-    "--tap", metavar="GLOB", shell_complete=completion.taps, help="The tap. Not needed where the lake has one."
-)
+@tap_named("The tap. Not needed where the lake has one.")
 @click.option(
     "--stream", metavar="STREAM", help="The stream. Default: all of the tap that have no policy of their own."
 )
 @retention_options
 @json_option
-def set_(
-    lake: Lake, tap: str | None, stream: str | None, older_than: str | None, keep_versions: int | None, as_json: bool
-) -> None:
+def set_(lake: Lake, tap: str | None, stream: str | None, **asked: Any) -> None:
     """Say how long a stream is kept, or all streams of a tap that have no policy of their own.
 
     Nothing expires until the next 'singerlake gc --delete'. The policy is in the lake's singerlake.json.
     """
-    if older_than is None and keep_versions is None:
+    if asked["older_than"] is None and asked["keep_versions"] is None:
         raise click.UsageError("give --older-than or --keep-versions or both")
-    _say(lake.set_policy(lake.one_tap(tap), stream, older_than=older_than, keep_versions=keep_versions), as_json)
+    show(lake.set_policy(lake.one_tap(tap), stream, **asked), _say)
 
 
-@policy.command(
-    "unset",
-    short_help="Take the policy of a stream or of a tap away.",
-    cls=Documented,
-    examples=("singerlake policy unset lake --tap my-tap", "singerlake policy unset lake --tap my-tap --stream events"),
-)
+@examples("singerlake policy unset lake --tap my-tap", "singerlake policy unset lake --tap my-tap --stream events")
+@policy.command("unset", cls=Documented, short_help="Take the policy of a stream or of a tap away.")
 @with_lake
-@click.option("--tap", metavar="TAP", required=True, shell_complete=completion.taps, help="The tap, which may be gone.")
+@tap_named("The tap, which may be gone.", metavar="TAP", required=True)
 @click.option("--stream", metavar="STREAM", help="The stream. Default: the policy of all others of the tap.")
 @json_option
-def unset(lake: Lake, tap: str, stream: str | None, as_json: bool) -> None:
+def unset(lake: Lake, tap: str, stream: str | None) -> None:
     """Take away the policy of a stream, or that of all others of a tap."""
-    _say(lake.unset_policy(tap, stream), as_json)
+    show(lake.unset_policy(tap, stream), _say)
 
 
-def _say(found: PolicyResult, as_json: bool) -> None:
-    if as_json:
-        say_json(found)
-        return
+def _say(found: PolicyResult) -> None:
     for stream, rule in found.rules.items():
         say(_line(found.tap, stream, rule))
     if not found.rules:

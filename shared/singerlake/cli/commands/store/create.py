@@ -8,21 +8,14 @@ from typing import Any
 import click
 
 from singerlake.adapters import IN_A_DATABASE, create_store
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import settings_in, variable, with_settings
 from singerlake.cli.output import say, say_json, shown
 from singerlake.settings import storage_settings, store_settings
 
 
-@click.command(
-    "create",
-    short_help="Make the DynamoDB table or the PostgreSQL schema of a manifest store.",
-    cls=Documented,
-    examples=(
-        "singerlake store create --kind postgres",
-        "singerlake store create --kind dynamodb --dynamodb-table lakes",
-    ),
-)
+@examples("singerlake store create --kind postgres", "singerlake store create --kind dynamodb --dynamodb-table lakes")
+@command("Make the DynamoDB table or the PostgreSQL schema of a manifest store.")
 @click.argument("lake_root", metavar="[LAKE]", required=False, envvar=variable("lake_root"))
 @partial(with_settings, stores=True)
 @click.option("--kind", required=True, type=click.Choice(IN_A_DATABASE), help="The manifest store to make ready.")

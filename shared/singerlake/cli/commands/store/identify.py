@@ -6,19 +6,15 @@ from functools import partial
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import with_lake
 from singerlake.cli.output import say, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.root_file import naming
 
 
-@click.command(
-    "identify",
-    short_help="Show or write the id by which databases know the lake.",
-    cls=Documented,
-    examples=("singerlake store identify lake", "singerlake store identify lake --lake-id 0123456789abcdef"),
-)
+@examples("singerlake store identify lake", "singerlake store identify lake --lake-id 0123456789abcdef")
+@command("Show or write the id by which databases know the lake.")
 @partial(with_lake, damaged=True)
 @click.option("--lake-id", metavar="ID", help="Write this id into singerlake.json.")
 def identify(lake: Lake, lake_id: str | None) -> None:

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 
-import click
-
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, stream_option, tap_option, with_lake
-from singerlake.cli.output import SEE_BELOW, Column, counted, say_json, say_troubles, shown, table
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import json_option, streams_options, with_lake
+from singerlake.cli.output import SEE_BELOW, counted, say_troubles, show, shown, table
 from singerlake.lake import Lake
-from singerlake.upkeep.reports.stores import StreamStore
+from singerlake.upkeep.reports.stores import StoreStatusResult, StreamStore
 
-_COLUMNS = (
-    Column("TAP"),
-    Column("STREAM"),
-    Column("STORE"),
-    Column("TRANSACTION", number=True),
-    Column("PUBLISHED", number=True),
-    Column("TAIL", number=True),
-    Column("FLOOR", number=True),
-)
+_COLUMNS = ("TAP", "STREAM", "STORE", ">TRANSACTION", ">PUBLISHED", ">TAIL", ">FLOOR")
 
 
-@click.command(
-    "ls",
-    short_help="List the manifest store of each stream, with its transactions.",
-    cls=Documented,
-    examples=("singerlake store ls lake", "singerlake store ls lake --tap my-tap --json"),
-)
+@examples("singerlake store ls lake", "singerlake store ls lake --tap my-tap --json")
+@command("List the manifest store of each stream, with its transactions.")
 @partial(with_lake, stores=True)
-@tap_option
-@stream_option
+@streams_options
 @json_option
-@click.pass_context
-def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
+def ls(lake: Lake, tap: str | None, stream: str | None) -> int:
     """List the manifest store of each stream, with its transactions.
 
     TRANSACTION is the newest number, PUBLISHED the number in manifest.json, TAIL the transactions between them, and
@@ -42,13 +26,14 @@ def ls(ctx: click.Context, lake: Lake, tap: str | None, stream: str | None, as_j
     migration of the stream is not finished.
     """
     result = lake.store_status(tap, stream)
-    if as_json:
-        say_json(result)
-    else:
-        caption = f"{shown(result.lake)}: {counted(len(result.streams), 'stream')}; new ones get {result.default}"
-        table(_COLUMNS, map(_row, result.streams), caption=caption)
-        say_troubles((f"{each.tap}/{each.stream}", each.trouble) for each in result.streams if each.trouble)
-    ctx.exit(1 if any(each.trouble for each in result.streams) else 0)
+    show(result, _say)
+    return 1 if any(each.trouble for each in result.streams) else 0
+
+
+def _say(result: StoreStatusResult) -> None:
+    caption = f"{shown(result.lake)}: {counted(len(result.streams), 'stream')}; new ones get {result.default}"
+    table(_COLUMNS, map(_row, result.streams), caption=caption)
+    say_troubles(result.streams)
 
 
 def _row(kept: StreamStore) -> tuple[str, ...]:

@@ -7,33 +7,24 @@ from functools import partial
 import click
 
 from singerlake.adapters import MANIFEST_STORES
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, quiet_option, shows_first, stream_option, tap_option, with_lake
-from singerlake.cli.output import counted, say, say_json, shown
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import result_options, shows_first, streams_options, with_lake
+from singerlake.cli.output import counted, is_asked, name_of, say, say_json, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.migrate import Migration, NewStreams
 from singerlake.upkeep.result import Failure
 
 
-@click.command(
-    "migrate",
-    short_help="Move streams to another manifest store.",
-    cls=Documented,
-    examples=("singerlake store migrate lake --to log", "singerlake store migrate lake --to log --yes"),
-)
+@examples("singerlake store migrate lake --to log", "singerlake store migrate lake --to log --yes")
+@command("Move streams to another manifest store.")
 @partial(with_lake, stores=True)
 @click.option(
     "--to", "kind", required=True, type=click.Choice(MANIFEST_STORES), help="The manifest store to move them to."
 )
-@tap_option
-@stream_option
+@streams_options
 @shows_first("--yes", "Move them")
-@json_option
-@quiet_option
-@click.pass_context
-def migrate(
-    ctx: click.Context, lake: Lake, kind: str, tap: str | None, stream: str | None, dry_run: bool, as_json: bool
-) -> None:
+@result_options
+def migrate(lake: Lake, kind: str, tap: str | None, stream: str | None, dry_run: bool) -> int:
     """Move streams to another manifest store.
 
     Shows what would be moved; moves it only with --yes. Offsets, lineage, runs and transaction numbers stay, so readers
@@ -47,12 +38,13 @@ def migrate(
             say(f"root metadata: {'would be written' if dry_run else 'written'}; new streams get {outcome.store}")
             return
         what = shown(_said(outcome, dry_run))
-        say(f"{shown(outcome.tap)}/{shown(outcome.stream)}: {what}", problem=isinstance(outcome, Failure))
+        say(f"{name_of(outcome)}: {what}", problem=isinstance(outcome, Failure))
 
+    as_json = is_asked("json")
     result = lake.migrate(kind, tap, stream, dry_run=dry_run, moved=say_outcome if not as_json else lambda _: None)
     if as_json:
         say_json(result)
-    ctx.exit(1 if result.failed else 0)
+    return 1 if result.failed else 0
 
 
 def _said(outcome: Migration | Failure, dry_run: bool) -> str:

@@ -7,20 +7,14 @@ from functools import partial
 
 import click
 
-from singerlake.cli.help import Documented
-from singerlake.cli.options import Names, json_option, shows_first, stream_option, tap_option, with_lake
-from singerlake.cli.output import Column, say, say_json, second, shown, table
+from singerlake.cli.help import Documented, examples
+from singerlake.cli.options import Names, json_option, shows_first, streams_options, with_lake
+from singerlake.cli.output import say, second, show, shown, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
-from singerlake.upkeep.lock_files import Lock
+from singerlake.upkeep.lock_files import Lock, LocksResult
 
-_COLUMNS = (
-    Column("KEY"),
-    Column("WRITER"),
-    Column("ACQUIRED (UTC)"),
-    Column("REFRESHED (UTC)"),
-    Column("UNCHANGED FOR", number=True),
-)
+_COLUMNS = ("KEY", "WRITER", "ACQUIRED (UTC)", "REFRESHED (UTC)", ">UNCHANGED FOR")
 
 
 @click.group()
@@ -28,42 +22,32 @@ def lock() -> None:
     """Show the locks of writers, or break one."""
 
 
-@lock.command(
-    "ls",
-    short_help="List the locks that writers hold, with their age.",
-    cls=Documented,
-    examples=("singerlake lock ls lake", "singerlake lock ls lake --tap my-tap --json"),
-)
+@examples("singerlake lock ls lake", "singerlake lock ls lake --tap my-tap --json")
+@lock.command("ls", cls=Documented, short_help="List the locks that writers hold, with their age.")
 @with_lake
-@tap_option
-@stream_option
+@streams_options
 @json_option
-def ls(lake: Lake, tap: str | None, stream: str | None, as_json: bool) -> None:
+def ls(lake: Lake, tap: str | None, stream: str | None) -> None:
     """List the locks that writers hold, with their age since the storage last saw them change."""
-    held = lake.locks(tap, stream)
-    if as_json:
-        say_json(held)
-    elif held.locks:
+    show(lake.locks(tap, stream), _say)
+
+
+def _say(held: LocksResult) -> None:
+    if held.locks:
         table(_COLUMNS, map(_row, held.locks))
     else:
         say("no locks")
 
 
-@lock.command(
-    "break",
-    short_help="Release the lock of a writer that is gone.",
-    cls=Documented,
-    examples=(
-        "singerlake lock break lake raw/my-tap/users/singerlake.lock",
-        "singerlake lock break lake --tap my-tap --stream users --yes",
-    ),
+@examples(
+    "singerlake lock break lake raw/my-tap/users/singerlake.lock",
+    "singerlake lock break lake --tap my-tap --stream users --yes",
 )
+@lock.command("break", cls=Documented, short_help="Release the lock of a writer that is gone.")
 @partial(with_lake, names=Names(("key",), optional=True))
-@tap_option
-@stream_option
+@streams_options
 @shows_first("--yes", "Release it")
-@click.pass_context
-def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, stream: str | None, dry_run: bool) -> None:
+def break_(lake: Lake, key: str | None, tap: str | None, stream: str | None, dry_run: bool) -> int:
     """Release the lock of a dead writer.
 
     Shows whose lock it is; breaks it only with --yes. KEY is as 'lock ls' shows it; with --tap and --stream instead,
@@ -81,11 +65,11 @@ def break_(ctx: click.Context, lake: Lake, key: str | None, tap: str | None, str
     for one in held:
         say(f"{shown(one.key)}: {'would be broken: ' if dry_run else ''}{_whose(one)}")
     if dry_run:
-        return
+        return 0
     broken = [lake.break_lock(one) for one in held]
     for one, done in zip(held, broken, strict=True):
         say(f"{shown(one.key)}: {'broken' if done else 'changed meanwhile; left alone'}")
-    ctx.exit(0 if all(broken) else 1)
+    return 0 if all(broken) else 1
 
 
 def _whose(one: Lock) -> str:
@@ -106,9 +90,5 @@ def _short(one: Lock) -> str:
 
 
 def _row(one: Lock) -> tuple[str, ...]:
-    names = (
-        ("! not readable", "", "")
-        if one.writer is None
-        else (one.writer, _moment(one.acquired), _moment(one.refreshed))
-    )
-    return one.key, *names, _short(one)
+    writer = "! not readable" if one.writer is None else one.writer
+    return one.key, writer, _moment(one.acquired), _moment(one.refreshed), _short(one)

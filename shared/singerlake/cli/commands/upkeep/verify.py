@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from singerlake.cli.engines import engine_options, reader
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.journals import journal_option, left_out, part
-from singerlake.cli.options import json_option, quiet_option, stream_option, tap_option, undeclared_option, with_lake
-from singerlake.cli.output import counted, files, progress, say, say_findings, say_json, shown, size
+from singerlake.cli.options import result_options, streams_options, undeclared_option, with_lake
+from singerlake.cli.output import counted, files, progress, say, say_findings, show, shown, size
 from singerlake.conditions import parse_where
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
@@ -21,16 +22,11 @@ from singerlake.upkeep.result import KINDS, Tally
 from singerlake.upkeep.verify import VerifyResult
 
 
-@click.command(
-    short_help="Check every listed file's bytes, checksum, counts and schema.",
-    cls=Documented,
-    examples=("singerlake verify lake", "singerlake verify lake --journal verify.journal --quiet"),
-)
+@examples("singerlake verify lake", "singerlake verify lake --journal verify.journal --quiet")
+@command("Check every listed file's bytes, checksum, counts and schema.")
 @partial(with_lake, damaged=True)
-@tap_option
-@stream_option
-@json_option
-@quiet_option
+@streams_options
+@result_options
 @click.option(
     "--ignore",
     multiple=True,
@@ -54,53 +50,30 @@ from singerlake.upkeep.verify import VerifyResult
     help="Also look for records that 'singerlake erase --where CONDITION' means, in every object of the streams.",
 )
 @undeclared_option
-@click.pass_context
 def verify(
-    ctx: click.Context,
-    lake: Lake,
-    tap: str | None,
-    stream: str | None,
-    as_json: bool,
-    ignore: tuple[str, ...],
-    threads: int,
-    engine: str,
-    sample: str | None,
-    seed: str | None,
-    journal: Path | None,
-    erased: str | None,
-    undeclared: bool,
-) -> None:
+    lake: Lake, engine: str, threads: int, journal: Path | None, erased: str | None, undeclared: bool, **asked: Any
+) -> int:
     """Check every listed file's bytes, checksum, counts and schema, reading each file whole.
 
     Also reports files that no manifest lists, and metadata that cannot be read. Writes one line for each finding and
     exits with 1; notes need no action and do not count. Changes nothing in the lake.
     """
-    if seed is not None and sample is None:
+    if asked["seed"] is not None and asked["sample"] is None:
         raise SettingError("--seed is given without --sample", hint="give both")
     condition = None if erased is None else parse_where(erased, "--erased")
     if undeclared and condition is None:
         raise SettingError("--undeclared is given without --erased", hint="give both")
     with reader(engine, lake, threads) as reads, progress() as report:
         result = lake.verify(
-            tap,
-            stream,
-            sample=sample,
-            seed=seed,
-            journal=journal,
-            erased=condition,
-            undeclared=undeclared,
-            ignore=ignore,
-            engine=reads,
-            progress=report,
+            journal=journal, erased=condition, undeclared=undeclared, engine=reads, progress=report, **asked
         )
-    if as_json:
-        say_json(result)
-    else:
-        say_findings(result.findings)
-        say(f"{_verdict(result)}: {_checked(result)}")
-        for line in _left(result, journal):
-            say(line)
-    ctx.exit(exit_code((), result.findings))
+    show(result, partial(_say, journal))
+    return exit_code((), result.findings)
+
+
+def _say(journal: Path | None, result: VerifyResult) -> None:
+    say_findings(result.findings)
+    say(f"{_verdict(result)}: {_checked(result)}", *_left(result, journal))
 
 
 def _verdict(result: VerifyResult) -> str:

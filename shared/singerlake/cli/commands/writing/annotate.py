@@ -2,57 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from singerlake.cli import completion
-from singerlake.cli.help import Documented
-from singerlake.cli.options import json_option, with_lake
-from singerlake.cli.output import say, say_json, shown
+from singerlake.cli.help import command, examples
+from singerlake.cli.options import json_option, tap_named, with_lake
+from singerlake.cli.output import say, show, shown
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
+from singerlake.upkeep.annotate import NotesResult
 
 
-@click.command(
-    "annotate",
-    short_help="Say who owns a tap, what it is and where to read on, or show what is said.",
-    cls=Documented,
-    examples=(
-        "singerlake annotate lake --tap my-tap",
-        "singerlake annotate lake --tap my-tap --owner Ada --link wiki=https://example.com",
-    ),
+@examples(
+    "singerlake annotate lake --tap my-tap",
+    "singerlake annotate lake --tap my-tap --owner Ada --link wiki=https://example.com",
 )
+@command("Say who owns a tap, what it is and where to read on, or show what is said.")
 @with_lake
-@click.option(
-    "--tap",
-    metavar="GLOB",
-    shell_complete=completion.taps,
-    help="The tap to annotate. Not needed where the lake has one.",
-)
+@tap_named("The tap to annotate. Not needed where the lake has one.")
 @click.option("--owner", metavar="TEXT", help="Who owns it; '' removes the owner.")
 @click.option("--description", metavar="TEXT", help="What it is; '' removes the description.")
 @click.option("--link", "links", metavar="NAME=URL", multiple=True, help="A page about it; may be repeated.")
 @click.option("--unlink", metavar="NAME", multiple=True, help="Remove a link; may be repeated.")
 @json_option
-def annotate(
-    lake: Lake,
-    tap: str | None,
-    owner: str | None,
-    description: str | None,
-    links: tuple[str, ...],
-    unlink: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def annotate(lake: Lake, tap: str | None, links: tuple[str, ...], **asked: Any) -> None:
     """Note who owns a tap, what it is and where to read on; without such an option, show the notes.
 
     The notes are in the lake's singerlake.json. Every run and every rebuild keeps them.
     """
     named = dict(map(_link, links))
-    tap = lake.one_tap(tap)
-    notes = lake.annotate(tap, owner=owner, description=description, links=named, unlink=unlink)
-    if as_json:
-        say_json(notes)
-        return
-    for name, text in {"tap": tap, "owner": notes.owner, "description": notes.description, **notes.links}.items():
+    show(lake.annotate(lake.one_tap(tap), links=named, **asked), _say)
+
+
+def _say(notes: NotesResult) -> None:
+    for name, text in {"tap": notes.tap, "owner": notes.owner, "description": notes.description, **notes.links}.items():
         if text:
             say(f"{shown(name)}: {shown(text)}")
 

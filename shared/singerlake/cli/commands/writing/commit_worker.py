@@ -9,7 +9,7 @@ from functools import partial
 import click
 
 from singerlake.adapters import open_queue
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.options import variable, with_lake
 from singerlake.committer import committer_of
 from singerlake.lake import Lake
@@ -20,29 +20,19 @@ logger = logging.getLogger(__name__)
 
 _WAIT = 5
 _LEAST_HIDDEN = 60
-_THREADS = 4
 
 
-@click.command(
-    "commit-worker",
-    short_help="Commit what writers sent to a queue.",
-    cls=Documented,
-    examples=(
-        "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo",
-        "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo --once",
-    ),
+@examples(
+    "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo",
+    "singerlake commit-worker lake --queue-url https://sqs.example.com/1/q.fifo --once",
 )
+@command("Commit what writers sent to a queue.")
 @partial(with_lake, stores=True)
 @click.option(
     "--queue-url", envvar=variable(URL), metavar="URL", required=True, help="The SQS FIFO queue that writers send to."
 )
 @click.option(
-    "--threads",
-    type=click.IntRange(1, 64),
-    default=_THREADS,
-    show_default=True,
-    metavar="N",
-    help="Batches at work at once.",
+    "--threads", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="Batches at work at once."
 )
 @click.option("--once", is_flag=True, help="Commit one batch, if there is one within 5 seconds, and end.")
 @click.option("--idle-exit", type=click.FloatRange(0), metavar="SECONDS", help="End when no message came for so long.")
@@ -62,14 +52,12 @@ def commit_worker(lake: Lake, queue_url: str, threads: int, once: bool, idle_exi
             hidden,
             _LEAST_HIDDEN,
         )
-    ended = threading.Event()
-    count = 1 if once else threads
-    committer = committer_of(lake)
-    workers = [Worker(queue, committer, lake.clock, wait=_WAIT, ended=ended) for _ in range(count)]
+    ended, committer = threading.Event(), committer_of(lake)
+    workers = [Worker(queue, committer, lake.clock, wait=_WAIT, ended=ended) for _ in range(threads)]
     if once:
         workers[0].once()
-        return
-    _run(workers, ended, idle_exit)
+    else:
+        _run(workers, ended, idle_exit)
 
 
 def _run(workers: list[Worker], ended: threading.Event, idle_exit: float | None) -> None:
@@ -89,10 +77,9 @@ def _run(workers: list[Worker], ended: threading.Event, idle_exit: float | None)
     try:
         for thread in running:
             thread.join()
-    except KeyboardInterrupt:
+    finally:
         ended.set()
         for thread in running:
             thread.join()
-        raise
     if failed:
         raise failed[0]

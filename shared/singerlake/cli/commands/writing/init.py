@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from singerlake.cli.help import Documented
+from singerlake.cli.help import command, examples
 from singerlake.cli.lakes import named_elsewhere
-from singerlake.cli.options import json_option, quiet_option, settings_in, with_settings
-from singerlake.cli.output import say, say_json, shown
+from singerlake.cli.options import result_options, settings_in, with_settings
+from singerlake.cli.output import is_asked, say, say_json, shown
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.lake import Lake
 from singerlake.settings import TABLES_FILE, storage_settings
@@ -20,19 +20,14 @@ from singerlake.settings import TABLES_FILE, storage_settings
 _LAKE, _TAP = "lake", "my-tap"
 
 
-@click.command(
-    "init",
-    short_help="Write config.json, meltano.yml and projections.yml to begin with.",
-    cls=Documented,
-    examples=("singerlake init", "singerlake init s3://bucket/lake --tap tap-postgres"),
-)
+@examples("singerlake init", "singerlake init s3://bucket/lake --tap tap-postgres")
+@command("Write config.json, meltano.yml and projections.yml to begin with.")
 @click.argument("words", metavar="[LAKE]", required=False)
 @with_settings
 @click.option("--tap", metavar="TAP", help=f"The tap id. Default: the one tap of the lake, or else {_TAP}.")
-@json_option
-@quiet_option
+@result_options
 @click.pass_context
-def init(ctx: click.Context, /, words: str | None, tap: str | None, as_json: bool, **settings: Any) -> None:
+def init(ctx: click.Context, /, words: str | None, tap: str | None, **settings: Any) -> None:
     """Write the files that a project begins with into the working folder: config.json for the target and the tap
     without Meltano, meltano.yml with all commands, and projections.yml, which makes a table of every stream.
 
@@ -53,7 +48,7 @@ def init(ctx: click.Context, /, words: str | None, tap: str | None, as_json: boo
         TABLES_FILE: _tables(root, tap),
     }
     written = [name for name, text in texts.items() if _write(Path(name), text)]
-    if as_json:
+    if is_asked("json"):
         kept = [name for name in texts if name not in written]
         say_json({"lake": lake.storage.url, "tap": tap, "written": written, "kept": kept})
         return
