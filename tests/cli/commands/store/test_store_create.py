@@ -68,6 +68,8 @@ class TestDatabases:
 
     def test_a_schema_is_made_once(self, run: Run, postgres_env: dict[str, str]) -> None:
         said = [run("store", "create", "--kind", "postgres", env=postgres_env).stdout for _ in range(2)]
+        told = json.loads(run("store", "create", "--kind", "postgres", "--json", env=postgres_env).stdout)
+        assert (told["kind"], told["policy"], told["before"]) == ("postgres", None, told["after"])
         schema = postgres_env["SINGERLAKE_POSTGRES_SCHEMA"]
         assert said[0].startswith(f"schema {schema} is ready, made: version ")
         assert said[1].startswith(f"schema {schema} is ready, unchanged: version ")

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from singerlake.adapters import IN_A_DATABASE, create_store
+from singerlake.adapters import IN_A_DATABASE, CreatedStore, create_store
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import settings_in, variable, with_settings
-from singerlake.cli.output import say, say_json, shown
+from singerlake.cli.options import json_option, settings_in, variable, with_settings
+from singerlake.cli.output import say, say_json, show, shown
 from singerlake.settings import storage_settings, store_settings
 
 
@@ -19,6 +19,7 @@ from singerlake.settings import storage_settings, store_settings
 @click.argument("lake_root", metavar="[LAKE]", required=False, envvar=variable("lake_root"))
 @partial(with_settings, stores=True)
 @click.option("--kind", required=True, type=click.Choice(IN_A_DATABASE), help="The manifest store to make ready.")
+@json_option
 def create(lake_root: str | None, kind: str, **arguments: Any) -> None:
     """Make the DynamoDB table or the PostgreSQL schema of a manifest store, if it is missing.
 
@@ -28,7 +29,10 @@ def create(lake_root: str | None, kind: str, **arguments: Any) -> None:
     """
     del lake_root
     config = settings_in(arguments)
-    made = create_store(kind, store_settings(config), storage_settings(config).s3)
+    show(create_store(kind, store_settings(config), storage_settings(config).s3), _say)
+
+
+def _say(made: CreatedStore) -> None:
     if made.policy is not None:
         click.echo(f"table {shown(made.name)} is ready; the least policy:", err=True)
         say_json(made.policy)

@@ -7,16 +7,17 @@ from functools import partial
 import click
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import with_lake
-from singerlake.cli.output import say, shown
+from singerlake.cli.options import json_option, with_lake
+from singerlake.cli.output import is_asked, say, show, shown
 from singerlake.lake import Lake
-from singerlake.upkeep.root_file import naming
+from singerlake.upkeep.root_file import IdentityResult, naming
 
 
 @examples("singerlake store identify lake", "singerlake store identify lake --lake-id 0123456789abcdef")
 @command("Show or write the id by which databases know the lake.")
 @partial(with_lake, damaged=True)
 @click.option("--lake-id", metavar="ID", help="Write this id into singerlake.json.")
+@json_option
 def identify(lake: Lake, lake_id: str | None) -> None:
     """Show or write the id by which databases know the lake.
 
@@ -25,8 +26,13 @@ def identify(lake: Lake, lake_id: str | None) -> None:
     file stays. If the streams name an id, any other one is refused.
     """
     if lake_id is not None:
-        say(f"lake id {shown(lake_id)}: {'written' if lake.identify(lake_id) else 'is there already'}")
-        return
-    found = lake.identity()
+        written = lake.identify(lake_id)
+        if not is_asked("json"):
+            say(f"lake id {shown(lake_id)}: {'written' if written else 'is there already'}")
+            return
+    show(lake.identity(), _say)
+
+
+def _say(found: IdentityResult) -> None:
     say(f"singerlake.json: {'is missing' if found.lake_id is None else shown(found.lake_id)}")
     say(f"streams: {shown(naming(found.streams)) if found.streams else 'name none'}")

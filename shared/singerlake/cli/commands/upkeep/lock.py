@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -9,7 +10,7 @@ import click
 
 from singerlake.cli.help import Documented, examples
 from singerlake.cli.options import Names, json_option, shows_first, streams_options, with_lake
-from singerlake.cli.output import say, second, show, shown, table
+from singerlake.cli.output import is_asked, json_of, say, say_json, second, show, shown, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.upkeep.lock_files import Lock, LocksResult
@@ -47,6 +48,7 @@ def _say(held: LocksResult) -> None:
 @partial(with_lake, names=Names(("key",), optional=True))
 @streams_options
 @shows_first("--yes", "Release it")
+@json_option
 def break_(lake: Lake, key: str | None, tap: str | None, stream: str | None, dry_run: bool) -> int:
     """Release the lock of a dead writer.
 
@@ -59,17 +61,24 @@ def break_(lake: Lake, key: str | None, tap: str | None, stream: str | None, dry
         raise click.UsageError("name one KEY, or --tap and --stream")
     if key is None and stream is None:
         raise click.UsageError("--tap needs --stream")
-    held = lake.locks(tap, stream, key=key).locks
+    held = lake.locks(tap, stream, key=key)
+    if is_asked("json"):
+        broken = [] if dry_run else [lake.break_lock(one) for one in held.locks]
+        say_json({"dry_run": dry_run, **json_of(held), "broken": broken})
+    else:
+        broken = _break(lake, held.locks, dry_run)
+    return 0 if all(broken) else 1
+
+
+def _break(lake: Lake, held: Sequence[Lock], dry_run: bool) -> list[bool]:
     if not held:
         say("no locks")
     for one in held:
         say(f"{shown(one.key)}: {'would be broken: ' if dry_run else ''}{_whose(one)}")
-    if dry_run:
-        return 0
-    broken = [lake.break_lock(one) for one in held]
-    for one, done in zip(held, broken, strict=True):
+    broken = [] if dry_run else [lake.break_lock(one) for one in held]
+    for one, done in zip(held if broken else (), broken, strict=True):
         say(f"{shown(one.key)}: {'broken' if done else 'changed meanwhile; left alone'}")
-    return 0 if all(broken) else 1
+    return broken
 
 
 def _whose(one: Lock) -> str:
