@@ -30,7 +30,7 @@ def test_the_site_counts_what_is_left_and_shows_no_hole(run: Run, erased: Lake, 
     assert "<dt>Records</dt><dd>19 <small>6 erased</small></dd>" in page
     assert not any('"ERASED"' in text or "&#34;ERASED" in text for text in pages.values())
     (tap,) = [text for path, text in pages.items() if path.stem == "t"]
-    assert '<td class="number">19</td>' in tap
+    assert '<td class="number roomy">19</td>' in tap
 
 
 def test_the_site_says_nothing_of_erasures_where_there_are_none(run: Run, lake: Lake, tmp_path: Path) -> None:
