@@ -102,3 +102,11 @@ def test_docstrings_and_comments_say_what_is_not(path: Path) -> None:
 )
 def test_what_is_no_something_is_found(text: str, found: int) -> None:
     assert len(hard(text)) == found
+
+
+def test_the_format_is_told_in_15_000_words_and_just_the_data_in_1_200() -> None:
+    pages = {path.name: path.read_text() for path in (ROOT / "shared/docs/format").glob("*.md")}
+    assert sum(len(text.split()) for text in pages.values()) <= 15_000
+    first, rest = pages["reading.md"].split("\n## The rest of reading\n")
+    assert len(first.split()) <= 1_200
+    assert rest
