@@ -19,8 +19,9 @@ from singerlake.work.engine import Answering, Engine, Watched
 from singerlake.work.machine import processors
 
 AUTO = "auto"
-PROCESSES_FROM = 64 << 20
-"""Raw bytes: what several processes take to start has to be worth it."""
+PROCESSES_FROM = 256 << 20
+"""Raw bytes: what several processes take to start has to be worth it. On two cores threads are as fast with half as
+many, in two thirds of the memory."""
 
 
 def table_engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
