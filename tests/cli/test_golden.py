@@ -344,7 +344,7 @@ def transcript(world: World, run: Run, lines: list[str], *, as_json: bool) -> st
         before = world.contents()
         result = run(*(spelled(argument) for argument in arguments))
         # How click shows what may be given differs between its versions.
-        output = re.sub(r"^Usage: .*\nTry .*\n\n| Choose from:\n(\t.*\n)+", "", result.output)
+        output = re.sub(r"^Usage: .*\nTry .*\n\n| Choose from:\n(\t.*\n)+", "", result.output, flags=re.MULTILINE)
         assert output.replace("\n", "").isprintable()
         if only_looks(arguments) or (result.exit_code == 2 and arguments[:2] != ["project", "run"]):
             assert world.contents() == before, line

@@ -363,3 +363,17 @@ def test_commands_that_reach_databases_name_their_options(words: list[str]) -> N
     told = CliRunner().invoke(main, [*words, "--help"]).output
     for option in ("--dynamodb-table", "--dynamodb-endpoint-url", "--postgres-schema", "--merge-stale-seconds"):
         assert option in told
+
+
+@pytest.mark.parametrize(("given", "near"), [("verifi", "verify"), ("stats", "status")])
+def test_a_near_command_is_named(run: Run, given: str, near: str) -> None:
+    result = run(given)
+    assert (result.exit_code, f"No such command '{given}'. Did you mean '{near}'?" in result.stderr) == (2, True)
+    assert "Did you mean" not in run("quite-another").stderr
+
+
+def test_a_wrong_command_line_is_json_too_where_that_is_asked_for(run: Run) -> None:
+    result = run("ls", "--bad", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["error"]["kind"]) == (2, "usage")
+    assert "No such option" in json.loads(result.stdout)["error"]["message"]
+    assert run("ls", "--bad").stdout == ""

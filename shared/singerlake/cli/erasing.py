@@ -45,6 +45,7 @@ def _told(one: EraseResult) -> Iterator[str]:
     if one.messages and one.tables:
         again = "would be made anew by" if one.dry_run else "are made anew by"
         yield f"  tables made from it {again} their next run: {', '.join(map(shown, one.tables))}"
+        yield "  their files of before stay until 'singerlake project gc --delete' has deleted them"
 
 
 def _unowned(those: Sequence[UnownedFile], why: str) -> Iterator[str]:

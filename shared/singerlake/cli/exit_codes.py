@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import click
+
 from singerlake.errors import ConfigurationError, SingerlakeError
 
 if TYPE_CHECKING:
     from singerlake.upkeep.result import Finding
 
 USAGE, FAILED = 2, 1
+ENDS_BY_SIGNAL = f"{__name__}.ends_by_signal"
+
+
+def ends_by_signal() -> None:
+    """Have an interruption say nothing: it is how the command that runs ends."""
+    click.get_current_context().meta[ENDS_BY_SIGNAL] = True
 
 
 def exit_code(errors: Iterable[SingerlakeError], findings: Iterable[Finding] = ()) -> int:

@@ -86,6 +86,19 @@ class ByTask(click.Group):
     """A group whose help lists its commands under what they are for, as ``tasks`` says."""
 
     command_class = Documented
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click has it, with a near name where there is no such command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.list_commands(ctx), 1)
+            if near and "Did you mean" not in error.message:
+                raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx=ctx) from None
+            raise
+
     tasks: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

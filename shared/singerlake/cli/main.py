@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from singerlake.cli.exit_codes import FAILED, exit_code
+from singerlake.cli.exit_codes import ENDS_BY_SIGNAL, FAILED, exit_code
 from singerlake.cli.help import ByTask
 from singerlake.errors import SingerlakeError
 from singerlake.interpreter.process import collector_paused
@@ -67,12 +67,21 @@ class _Commands(ByTask):
         return next(each for each in vars(module).values() if isinstance(each, click.Command) and each.name == cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
+        given = [*ctx.args]
         try:
             with terminable():
                 ctx.exit(super().invoke(ctx) or 0)
         except KeyboardInterrupt as interruption:
-            click.echo("interrupted; what was done so far stays, and running it again does the rest", err=True)
+            if not ctx.meta.get(ENDS_BY_SIGNAL):
+                click.echo("interrupted; what was done so far stays, and running it again does the rest", err=True)
             ctx.exit(TERMINATED if isinstance(interruption, Terminated) else INTERRUPTED)
+        except click.UsageError as error:
+            if "--json" in given:
+                import json
+
+                told = {"kind": "usage", "message": error.format_message(), "hint": "", "context": {}}
+                click.echo(json.dumps({"error": told}, indent=2))
+            raise
         except OSError as error:
             if error.errno not in _UNWRITABLE:
                 raise
@@ -130,6 +139,9 @@ def main(debug: bool) -> None:
     Every option of a command about storage can be set in the environment too, as SINGERLAKE_S3_ENDPOINT_URL and so on;
     secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings,
     130 and 143 it was interrupted (SIGINT, SIGTERM).
+
+    In bash, eval "$(_SINGERLAKE_COMPLETE=bash_source singerlake)" completes commands, taps, streams and tables; zsh and
+    fish have zsh_source and fish_source.
     """
     # A reader that closed one of them expects nothing there.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115

@@ -31,7 +31,7 @@ def test_it_follows_until_a_signal_ends_it(lake: Lake, number: int, code: int) -
     build_stream(lake, "t", "flights", SCHEMA, [record_line("flights", {"n": n}) for n in (100, 101)])
     assert [tail.stdout.readline().decode().rstrip() for _ in range(2)] == [line(100), line(101)]
     tail.send_signal(number)
-    assert tail.wait(30) == code
+    assert (tail.communicate(timeout=30), tail.wait()) == ((b"", b""), code)
 
 
 def test_on_a_terminal_nothing_moves_the_cursor(lake: Lake) -> None:

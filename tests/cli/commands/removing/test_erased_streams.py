@@ -36,3 +36,13 @@ def test_the_site_counts_what_is_left_and_shows_no_hole(run: Run, erased: Lake, 
 def test_the_site_says_nothing_of_erasures_where_there_are_none(run: Run, lake: Lake, tmp_path: Path) -> None:
     run("docs", "build", lake.storage.url, "-o", tmp_path / "site")
     assert not any(" erased</small>" in path.read_text() for path in (tmp_path / "site").rglob("*.html"))
+
+
+def test_a_report_is_written_where_something_is_erased(run: Run, lake: Lake, tmp_path: Path) -> None:
+    asked = ["erase", lake.storage.url, "--where", "n = 7", "--report", tmp_path / "report.json"]
+    assert run(*asked).exit_code == 0
+    assert not (tmp_path / "report.json").exists()
+    assert run(*asked, "--delete").exit_code == 0
+    assert '"records": 1' in (tmp_path / "report.json").read_text()
+    again = run(*asked, "--delete")
+    assert (again.exit_code, "file exists; name a new file" in again.stderr) == (2, True)

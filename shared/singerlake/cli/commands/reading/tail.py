@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import click
 
+from singerlake.cli.exit_codes import ends_by_signal
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import follow_options, json_option, one_stream_options, with_lake
 from singerlake.cli.output import is_asked
@@ -44,6 +45,8 @@ def tail(
     if lines is not None and from_offset is not None:
         raise click.UsageError("give --lines or --from-offset, not both")
     there, terminal, as_json = lake.one_stream(tap, stream), sys.stdout.isatty(), is_asked("json")
+    if follow is not None:
+        ends_by_signal()
     for block in _blocks(there, _LAST if lines is None else lines, from_offset, follow):
         _write(block, as_json=as_json, terminal=terminal)
 

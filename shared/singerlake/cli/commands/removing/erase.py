@@ -40,7 +40,8 @@ _NOW = "With --delete: delete the files that held the records at once. Readers t
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write into a new FILE, as JSON, who erased, when, how much from each stream, and how long the rest is kept.",
+    help="With --delete: write into a new FILE, as JSON, who erased, when, how much from each stream, and how long the "
+    "rest is kept.",
 )
 @undeclared_option
 @engine_options
@@ -51,9 +52,11 @@ def erase(lake: Lake, where: str, report: Path | None, engine: str, threads: int
     Shows what would be erased; erases only with --delete. Every other message keeps its offset, and bookmarks and
     checkpoints stay valid. From then on no reader finds the records. The files that held them stay until 'singerlake gc
     --delete' has deleted them, which takes two runs, a grace time apart; with --now they go at once. Tables made from
-    the stream are made anew by their next run. Exits with 1 if a file could not be read or written again.
+    the stream are made anew by their next run, and 'singerlake project gc --delete' deletes their files of before.
+    Exits with 1 if a file could not be read or written again.
     """
     condition = parse_where(where, "--where")
+    report = None if asked["dry_run"] else report
     with _Written(report) as written, reader(engine, lake, threads) as reads, progress() as bar:
         result = lake.erase(condition, engine=reads, progress=bar, erased=written.keep, **asked)
     show(result, _say)

@@ -109,7 +109,7 @@ def _told(one: StreamGc, delete: bool, orphans: bool) -> Iterator[str]:
         yield f"  {undated(one.undated)}"
     if one.waiting.files:
         if one.shown and not delete:
-            until = f"; the grace time of {one.shown:,} begins with the next --delete"
+            until = f"; for {one.shown:,} the grace time begins with the next --delete"
         else:
             until = f", the first until {minute(one.until)} UTC" if one.until else ""
         yield f"  waiting: {files(one.waiting, one.waiting_attached)}{until}"
