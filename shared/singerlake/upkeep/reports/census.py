@@ -101,13 +101,15 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
         attached=attached.files,
         attached_bytes=attached.bytes,
         features=features_of(manifest),
-        last_write=max(runs) if runs else _published_at(storage, tap, stream),
+        last_write=max(runs) if runs else _last_file(storage, manifest),
     )
 
 
-def _published_at(storage: Storage, tap: str, stream: str) -> datetime | None:
-    entry = storage.head(layout.manifest_key(tap, stream))
-    return entry.last_modified if entry else None
+def _last_file(storage: Storage, manifest: Manifest) -> datetime | None:
+    """When the last file was captured, where no run says it, as after a rebuild; at the latest when that was."""
+    entry = storage.head(layout.manifest_key(manifest.tap, manifest.stream))
+    captured = parse_timestamp(manifest.files[-1].last) if manifest.files else None
+    return min((moment for moment in (captured, entry and entry.last_modified) if moment), default=None)
 
 
 @dataclass(frozen=True, slots=True)
