@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from singerlake.errors import BrokenFileError, MissingFileError, SettingError, ValueDoesNotFitError
@@ -32,7 +32,8 @@ class FileReader:
     """What tasks do with paths; it travels to them with the settings of the lake's storage."""
 
     path: str
-    settings: tuple[tuple[str, Any], ...]
+    settings: tuple[tuple[str, Any], ...] = field(repr=False)
+    """With secrets among them."""
 
     def __call__(self, paths: Iterator[pa.Array]) -> Iterator[pa.Array]:
         """The bytes of the file at each path, in arrays of any length. Raises as ``file_bytes`` says."""

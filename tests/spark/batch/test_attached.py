@@ -281,3 +281,7 @@ def test_wrong_options_of_file_bytes_are_refused_at_once(monkeypatch: pytest.Mon
     monkeypatch.delattr(functions, "arrow_udf")
     with pytest.raises(SettingError, match=r"file_bytes needs pyspark 4\.1 or newer; upgrade pyspark"):
         file_bytes("path", "lake")
+
+
+def test_what_reads_files_in_tasks_shows_no_secret() -> None:
+    assert "hunter2" not in repr(FileReader("s3://bucket/lake", (("aws_secret_access_key", "hunter2"),)))
