@@ -21,7 +21,7 @@ def take_memory() -> None:
     if "TMPDIR" in os.environ or not _has_room():
         return
     for left in MEMORY.glob(f"{PREFIX}*"):
-        # Of a run that was killed.
+        # A run that was killed has left it.
         if left.name.removeprefix(PREFIX).isdecimal() and not Path("/proc", left.name.removeprefix(PREFIX)).exists():
             shutil.rmtree(left, ignore_errors=True)
     folder = MEMORY / f"{PREFIX}{os.getpid()}"

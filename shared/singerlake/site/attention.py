@@ -14,16 +14,16 @@ from singerlake.humanize import counted, cut, minute
 from singerlake.site.facts import LakeFacts, StreamFacts, TableFacts, TapFacts
 
 _CAPTURES = 10
-"""Of a stream that its rhythm is taken from."""
+"""The newest captures of a stream, whose pauses are its rhythm."""
 _PAUSES = 3
-"""Between captures that make a rhythm, at the least."""
+"""Pauses that a rhythm needs at least."""
 _TIMES = 2
 _AT_LEAST = timedelta(days=1)
-"""A page is made now and then, and a silence that is shorter is not worth a word."""
+"""A shorter silence is not reported: pages are made now and then."""
 _SAID = 400
-"""Characters that are shown of a trouble."""
+"""Characters of an error that are shown."""
 _CHECKS = 3
-"""That do not hold and are named."""
+"""Failed checks that are named."""
 
 
 class Level(IntEnum):

@@ -12,7 +12,7 @@ from singerlake.site.totals import Amount, Histograms, Period, periods
 HEIGHT = 180
 """Pixels from the base line to the top of the tallest bar there may be."""
 _POINTS = 3
-"""Periods in which something came that a chart takes; fewer are said faster than drawn."""
+"""Periods with files that a chart needs; fewer are quicker to read as text."""
 _TICKS = 4
 _LABELS = 5
 _APART = 21

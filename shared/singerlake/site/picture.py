@@ -12,7 +12,7 @@ from singerlake.humanize import cell_width, counted, cut, shown
 from singerlake.site.lineage import Id, Lineage
 
 WIDTH, HEIGHT = 176, 32
-"""Of a box."""
+"""Size of a box."""
 _GAP, _ROW = 40, 42
 """Between two columns of boxes, and from one row to the next. Five columns fit a page."""
 _TOP = 30
@@ -23,9 +23,9 @@ _FEW = 8
 _CHARACTER = 7.6
 """Width of a character, about."""
 _BESIDE = 30
-"""Of a box what no text may take."""
+"""Pixels of a box beside its text."""
 _NAME = 200
-"""Characters of a name that are told where the box has no room for it."""
+"""Characters of a name in the title of a box that is too small for it."""
 
 
 @dataclass(frozen=True, slots=True)
