@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.demo
 COMPILED := tools/compile_hook.py $(wildcard shared/singerlake/*/_*.c shared/singerlake/*/*/_*.c shared/singerlake/*/*/_*.h)
 SERVERS := $(VENV)/.servers
 # On two cores: tests wait for servers and processes for more than a third of their time.
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 3
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; choose one: make PYTHON=python3.12")'
 EXTRAS := spark dynamodb postgres azure gcs docs
 comma := ,
