@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_SPANS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
 
 
 def shown(text: str) -> str:
@@ -64,6 +65,15 @@ def clock_time(seconds: float) -> str:
     minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+def lasting(span: timedelta) -> str:
+    """``3 days``: a span in the largest unit that fits."""
+    seconds = int(span.total_seconds())
+    for length, name in _SPANS:
+        if seconds >= length:
+            return counted(seconds // length, name)
+    return "less than a minute"
 
 
 def checks_in_short(checks: int, failing: int) -> str:

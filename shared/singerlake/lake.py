@@ -463,7 +463,7 @@ class Lake:
         known = self.taps()
         if tap is None:
             return known
-        meant = _matching(tap, known)
+        meant = matching(tap, known)
         if not meant:
             raise UnknownNameError(f"no tap {tap!r} in this lake", hint=_known(known), lake_root=self.storage.url)
         return meant
@@ -475,7 +475,7 @@ class Lake:
         every = [(name, each) for name, streams in taps.items() for each in streams]
         if stream is None:
             return every
-        meant = set(_matching(stream, [each for _, each in every]))
+        meant = set(matching(stream, [each for _, each in every]))
         if not meant:
             where = f"tap {tap!r}" if tap is not None else "this lake"
             known = sorted({each for _, each in every})
@@ -996,7 +996,7 @@ _LISTED = 20
 """Names that an error lists."""
 
 
-def _matching(pattern: str, names: Sequence[str]) -> list[str]:
+def matching(pattern: str, names: Sequence[str]) -> list[str]:
     """The name that ``pattern`` is, or else those that it matches: names hold any character."""
     return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
 

@@ -13,10 +13,11 @@ from singerlake.errors import AccessDeniedError
 from singerlake.format import layout
 from singerlake.format.state.model import Run
 from singerlake.lake import Lake
-from singerlake.site.attention import Level, Silence, of_stream, silence_of
+from singerlake.site.attention import Level, of_stream
 from singerlake.site.facts import gather
 from singerlake.tables.state.keys import state_key
 from singerlake.tables.state.model import MadeFrom, TableRun
+from singerlake.upkeep.reports.status import Silence, silence_of
 from tests.fakes import START
 from tests.site.lakes import built, manifest, memory_lake, put, put_table, table
 from tests.site.showcase import showcase
@@ -53,7 +54,7 @@ def test_a_stream_is_stale_when_it_is_silent_for_twice_its_longest_pause(
     hours: float, since: float, runs: int, is_stale: bool
 ) -> None:
     found = silence_of(every(hours, since, runs), START)
-    assert found == (Silence(START - HOUR * since, HOUR * hours) if is_stale else None)
+    assert found == (Silence(START - HOUR * since, 3600.0 * hours) if is_stale else None)
 
 
 def test_one_long_pause_of_the_last_ten_is_part_of_the_rhythm() -> None:
@@ -68,7 +69,7 @@ def test_maintenance_and_times_that_cannot_be_read_are_no_captures() -> None:
     vacuums = [run(n, kind="vacuum") for n in (3, 2, 1)]
     unread = Run(id="x", writer="w", started="yesterday", status="finished")
     found = silence_of([*every(1, 48), unread, *vacuums], START)
-    assert found == Silence(START - HOUR * 48, HOUR)
+    assert found == Silence(START - HOUR * 48, 3600.0)
 
 
 @pytest.mark.parametrize(

@@ -151,14 +151,15 @@ def tap_named(does: str, *, metavar: str = "GLOB", required: bool = False) -> Ca
     return click.option("--tap", metavar=metavar, required=required, shell_complete=completion.taps, help=does)
 
 
-def _stream_named(does: str) -> Callable[[Command], Command]:
+def stream_named(does: str) -> Callable[[Command], Command]:
+    """``--stream``; ``does`` is its help."""
     return click.option("--stream", metavar="GLOB", shell_complete=completion.streams, help=does)
 
 
 tap_option = tap_named("Only this tap, or those that a pattern such as 'pg_*' matches.")
-stream_option = _stream_named("Only streams of this name, or those that a pattern such as 'log_*' matches.")
+stream_option = stream_named("Only streams of this name, or those that a pattern such as 'log_*' matches.")
 _one_tap_option = tap_named("The tap. Not needed where the lake has one stream.")
-_one_stream_option = _stream_named("The stream. Not needed where the lake, or the tap, has one.")
+_one_stream_option = stream_named("The stream. Not needed where the lake, or the tap, has one.")
 
 
 def streams_options(command: Command) -> Command:

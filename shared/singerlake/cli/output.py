@@ -136,7 +136,9 @@ def _files(count: Tally, noun: str) -> str:
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "") -> None:
     """A table on standard output, with a title for each of ``columns``; one that begins with ``>`` is of numbers, which
     stand to the right. A terminal that is too narrow for it gets one record below another, with a line for each field
-    that has a value. Nothing is ever cut: elsewhere a table is as wide as it needs."""
+    that has a value. Nothing is ever cut: elsewhere a table is as wide as it needs. A quiet command has no tables."""
+    if is_asked("quiet"):
+        return
     titles = [column.removeprefix(">") for column in columns]
     cells = [[shown(cell) for cell in row] for row in rows]
     widths = [max(cell_width(row[at]) for row in (titles, *cells)) for at in range(len(columns))]

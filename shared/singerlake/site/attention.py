@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from enum import IntEnum
-from itertools import pairwise
 
-from singerlake.clock import parse_timestamp
-from singerlake.format.state.model import Run
-from singerlake.humanize import counted, cut, minute
+from singerlake.humanize import counted, cut, lasting, minute
 from singerlake.site.facts import LakeFacts, StreamFacts, TableFacts, TapFacts
+from singerlake.upkeep.reports.status import silence_of
 
-_CAPTURES = 10
-"""The newest captures of a stream, whose pauses are its rhythm."""
-_PAUSES = 3
-"""Pauses that a rhythm needs at least."""
-_TIMES = 2
-_AT_LEAST = timedelta(days=1)
-"""A shorter silence is not reported: pages are made now and then."""
 _SAID = 400
 """Characters of an error that are shown."""
 _CHECKS = 3
@@ -65,27 +55,6 @@ class Finding:
         return self.level <= ATTENTION
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """A stream has been silent since ``since``; before, its captures were at most ``apart`` from each other."""
-
-    since: datetime
-    apart: timedelta
-
-
-def silence_of(runs: Sequence[Run], now: datetime) -> Silence | None:
-    """The silence of a stream that is stale: one of a day or more, and of more than twice the longest pause between its
-    last ten captures. None where it is not stale, or has too few captures for a rhythm. A setting would have to be
-    right for each stream; what a stream did so far is."""
-    moments = [parse_timestamp(run.updated or run.started) for run in runs if run.captures][-_CAPTURES:]
-    known = sorted(moment for moment in moments if moment is not None)
-    pauses = [after - before for before, after in pairwise(known)]
-    if len(pauses) < _PAUSES:
-        return None
-    is_stale = now - known[-1] > max(_AT_LEAST, _TIMES * max(pauses))
-    return Silence(known[-1], max(pauses)) if is_stale else None
-
-
 def of_tap(tap: TapFacts) -> Finding | None:
     """What is wrong with a tap itself, None where nothing is."""
     return Finding(Level.UNREADABLE, "unreadable", cut(tap.trouble, _SAID)) if tap.trouble else None
@@ -106,9 +75,7 @@ def of_stream(lake: LakeFacts, stream: StreamFacts) -> Finding:
         return Finding(Level.FAILED, "lost", f"{began} never said how it ended; look whether it was killed")
     silence = silence_of(stream.state.runs, lake.now)
     if silence is not None and newest.outcome != "running":
-        apart = f"its captures were at most {lasting(silence.apart)} apart"
-        says = f"silent for {lasting(lake.now - silence.since)}; {apart}"
-        return Finding(Level.STALE, "stale", says)
+        return Finding(Level.STALE, "stale", f"silent for {lasting(lake.now - silence.since)}; {silence.rhythm}")
     if newest.outcome == "interrupted":
         return Finding(Level.INTERRUPTED, "interrupted", f"a signal ended {began}")
     return Finding(Level.FINE, newest.outcome)
@@ -130,15 +97,3 @@ def of_table(table: TableFacts, older: Sequence[str] = ()) -> Finding:
     if older:
         return Finding(Level.BEHIND, "behind", f"made from older rows of {cut(', '.join(older), _SAID)}")
     return Finding(Level.FINE, "up to date" if standing.behind == 0 or standing.made_from else "made")
-
-
-def lasting(span: timedelta) -> str:
-    """``3 days``: a span in the largest unit that fits."""
-    seconds = int(span.total_seconds())
-    for length, name in UNITS:
-        if seconds >= length:
-            return counted(seconds // length, name)
-    return "less than a minute"
-
-
-UNITS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))

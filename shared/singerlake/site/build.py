@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from singerlake.errors import SettingError
 from singerlake.format import layout
 from singerlake.glance import at_a_glance
-from singerlake.humanize import counted, cut, minute, second, shown, size
+from singerlake.humanize import counted, cut, lasting, minute, second, shown, size
 from singerlake.interpreter.process import collector_paused
 from singerlake.lake import Lake
-from singerlake.site.attention import lasting
 from singerlake.site.facts import LakeFacts, gather
 from singerlake.site.folder import SiteFolder, open_folder
 from singerlake.site.pages import Site

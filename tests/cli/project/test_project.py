@@ -246,3 +246,36 @@ def test_a_setting_that_spark_needs_is_said(run: Run, shop: Lake, root: Path, mo
     monkeypatch.setattr(engines, "reader", refuse)
     result = run("project", "run", root, "--all", "--engine", "spark")
     assert (result.exit_code, "users: failed (setting): no Java for spark" in result.stdout) == (2, True)
+
+
+def names_of(text: str) -> list[str]:
+    return [each["table"] for each in json.loads(text)["tables"]]
+
+
+def test_tables_are_meant_by_the_tap_and_the_stream_that_they_are_made_from(
+    run: Run, shop: Lake, root: Path, folder: Path
+) -> None:
+    build_stream(shop, "pg_2", "users", SCHEMA, [user(1)], key_properties=("id",))
+    made = run("project", "run", root, "--all", "--tap", "pg_*", "--json").stdout
+    assert names_of(made) == ["pg_2.users"]
+    assert names_of(run("project", "plan", root, "--all", "--stream", "e*", "--json").stdout) == ["empty", "events"]
+    assert run("project", "run", root, "--all").exit_code == 0
+    for command in ("ls", "verify", "gc"):
+        assert names_of(run("project", command, root, "--stream", "users", "--json").stdout) == [
+            "pg_2.users",
+            "t.users",
+        ]
+    assert names_of(run("project", "ls", root, "events", "t.users", "--stream", "users", "--json").stdout) == [
+        "t.users"
+    ]
+    declare(folder, "  sums: {sql: 'SELECT count(*) AS n FROM events'}\n")
+    assert names_of(run("project", "ls", root, "--tap", "*", "--json").stdout).count("sums") == 0
+    dropped = run("project", "drop", root, "--tap", "t", "--stream", "users", "--delete", "--json")
+    assert names_of(dropped.stdout) == ["t.users"]
+    assert names_of(run("project", "ls", root, "--tap", "t", "--json").stdout) == ["events"]
+    nothing = run("project", "ls", root, "--tap", "x", "--stream", "u*")
+    assert (nothing.exit_code, nothing.stderr) == (
+        2,
+        "error: no table is made from 'x.u*'; singerlake project ls has all\n",
+    )
+    assert run("project", "verify", root, "nobody", "--tap", "t").exit_code == 2

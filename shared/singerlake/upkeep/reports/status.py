@@ -1,4 +1,4 @@
-"""How streams stand: their last runs, who writes to them now, and what a tap forgot.
+"""How streams stand: their last runs, who writes to them now, which are silent, and what a tap forgot.
 
 Runs are known from what they committed of themselves (Sleeper's job trackers). A run says how it ended in its last
 commit. One that was killed cannot: it is *lost* once it has been silent for long in every stream it wrote to and holds
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Literal
 
 from singerlake.clock import parse_timestamp
@@ -17,6 +18,7 @@ from singerlake.errors import LakeError
 from singerlake.format.state.model import CAPTURE, Manifest, Run
 from singerlake.format.state.table_versions import unactivated
 from singerlake.glance import at_a_glance
+from singerlake.humanize import lasting
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.lock_files import STALE, LockFile, locks_of
 from singerlake.work.parallel import THREADS, in_parallel
@@ -43,11 +45,26 @@ class UnactivatedVersion:
     run: str
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A stream is stale: its last capture ended at ``since``, and the ones before were at most ``pause`` seconds
+    apart."""
+
+    since: datetime
+    pause: float
+
+    @property
+    def rhythm(self) -> str:
+        """Why it is stale, in words."""
+        return f"its captures were at most {lasting(timedelta(seconds=self.pause))} apart"
+
+
 @at_a_glance
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
     """``store`` keeps the stream's state, whose newest ``transaction`` has that number. ``runs``: the newest first.
-    ``trouble`` says why there are no figures."""
+    ``silence`` is that of a stale stream (see ``silence_of``) that no run writes to. ``trouble`` says why there are no
+    figures."""
 
     tap: str
     stream: str
@@ -56,6 +73,7 @@ class StreamStatus:
     runs: tuple[Tracked, ...]
     locks: tuple[HeldLock, ...]
     unactivated: UnactivatedVersion | None
+    silence: Silence | None
     trouble: str | None
 
 
@@ -70,19 +88,22 @@ def stream_statuses(
     statuses = []
     for (tap, stream), (manifest, locks, trouble) in zip(pairs, looked_at, strict=True):
         left = unactivated(manifest) if manifest else None
+        tracked = track(manifest, locks, signs, now=now, last=runs) if manifest else ()
+        is_written = any(run.outcome == "running" for run in tracked)
         statuses.append(
             StreamStatus(
                 tap=tap,
                 stream=stream,
                 store=manifest.store if manifest else None,
                 transaction=manifest.transaction.number if manifest else None,
-                runs=track(manifest, locks, signs, now=now, last=runs) if manifest else (),
+                runs=tracked,
                 locks=tuple(
                     HeldLock(held.key, held.body.writer_id if held.body else None, held.changed)
                     for held in locks
                     if not held.free
                 ),
                 unactivated=UnactivatedVersion(left.version, left.run.id) if left else None,
+                silence=silence_of(manifest.runs, now) if manifest and not is_written else None,
                 trouble=trouble,
             )
         )
@@ -98,6 +119,28 @@ def _look(lake: LakeContext, tap: str, stream: str) -> tuple[Manifest | None, tu
     except LakeError as error:
         return None, locks, f"{error.message}; {error.hint}"
     return manifest, locks, None if manifest else NO_MANIFEST
+
+
+_CAPTURES = 10
+"""The newest captures of a stream, whose pauses are its rhythm."""
+_PAUSES = 3
+"""Pauses that a rhythm needs at least."""
+_TIMES = 2
+_AT_LEAST = timedelta(days=1)
+"""A shorter silence is not reported: nobody looks every hour."""
+
+
+def silence_of(runs: Sequence[Run], now: datetime) -> Silence | None:
+    """The silence of a stream that is stale: one of a day or more, and of more than twice the longest pause between its
+    last ten captures. None where it is not stale, or has too few captures for a rhythm. A setting would have to be
+    right for each stream; what a stream did so far is."""
+    moments = [parse_timestamp(run.updated or run.started) for run in runs if run.captures][-_CAPTURES:]
+    known = sorted(moment for moment in moments if moment is not None)
+    pauses = [after - before for before, after in pairwise(known)]
+    if len(pauses) < _PAUSES:
+        return None
+    is_stale = now - known[-1] > max(_AT_LEAST, _TIMES * max(pauses))
+    return Silence(known[-1], max(pauses).total_seconds()) if is_stale else None
 
 
 SILENT = timedelta(hours=1)

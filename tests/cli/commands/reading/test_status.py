@@ -121,3 +121,21 @@ def noted(lake: Lake, stream: str = "flights") -> list[tuple[str, int]]:
     state = lake.stream("t", stream).state()
     assert state is not None
     return [(run.kind, run.files) for run in state.runs if not run.captures]
+
+
+def test_a_stream_that_is_silent_for_longer_than_usual_is_stale(run: Run, lake: Lake) -> None:
+    for days in (4, 3, 2, 1):
+        record(lake, f"r{days}", "finished", ago=86_400 * days)
+    assert "stale" not in run("status", lake.storage.url).stdout
+    for hours in (30, 29, 28, 27):
+        record(lake, f"h{hours}", "finished", ago=3600 * hours, stream="a/b")
+    result = run("status", lake.storage.url)
+    assert result.exit_code == 0
+    assert "completed; 1 stale" in result.stdout
+    line = next(line for line in result.stdout.splitlines() if "silent since" in line)
+    assert line.startswith("t/a/b: stale: silent since ")
+    assert line.endswith(" UTC; its captures were at most 1 hour apart")
+    found = json.loads(run("status", lake.storage.url, "--json").stdout)["streams"]
+    assert [each["silence"] and each["silence"]["pause"] for each in found] == [pytest.approx(3600, abs=60), None, None]
+    record(lake, "now", "running", stream="a/b")
+    assert "stale" not in run("status", lake.storage.url).stdout

@@ -57,3 +57,11 @@ def test_on_a_terminal_nothing_moves_the_cursor(lake: Lake) -> None:
     os.close(master)
     assert b"\\x9b2J\\u202e" in shown
     assert b"\xc2\x9b" not in shown
+
+
+def test_it_ends_when_its_reader_does_though_no_message_comes(lake: Lake) -> None:
+    tail = Plugin("singerlake", ["tail", lake.storage.url, *FLIGHTS, "-n", "1", "-f"], env=environment())
+    assert tail.stdout is not None
+    assert tail.stdout.readline().decode().rstrip() == line(4)
+    tail.stdout.close()
+    assert tail.wait(timeout=30) == 0

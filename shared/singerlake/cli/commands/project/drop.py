@@ -21,12 +21,13 @@ from singerlake.tables.maintain.drop import DropTablesResult
 def drop(project: Project, dry_run: bool) -> int:
     """Delete tables; the streams that they were made from stay, and so a table can be made again.
 
-    Name each TABLE that is to go. Shows what would be deleted; deletes only with --delete. Exits with 1 where a table
-    could not be dropped, and with 2 where access was denied.
+    Name each TABLE that is to go, or what they are made from. Shows what would be deleted; deletes only with --delete.
+    Exits with 1 where a table could not be dropped, and with 2 where access was denied.
     """
-    if not project.names:
-        raise click.UsageError("no table is named; name each table that is to go")
-    result = project.lake.drop_tables(project.names, dry_run=dry_run)
+    names = project.meant()
+    if not names:
+        raise click.UsageError("no table is named; name each table that is to go, or its --tap or --stream")
+    result = project.lake.drop_tables(names, dry_run=dry_run)
     show(result, _say)
     return exit_code(each.error for each in result.failed)
 

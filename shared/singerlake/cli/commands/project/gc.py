@@ -26,7 +26,7 @@ def gc(project: Project, dry_run: bool, grace: timedelta) -> int:
     --delete. Readers go on meanwhile; a run that is at work may have to begin again. Exits with 1 where a table could
     not be collected, and with 2 where access was denied.
     """
-    result = project.lake.gc_tables(project.names, grace=grace, dry_run=dry_run)
+    result = project.lake.gc_tables(project.meant(), grace=grace, dry_run=dry_run)
     show(result, _say)
     return exit_code(each.error for each in result.failed)
 

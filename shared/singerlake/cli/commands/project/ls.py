@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import json_option
+from singerlake.cli.options import result_options
 from singerlake.cli.output import SEE_BELOW, checks_in_short, counted, minute, say_troubles, show, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.tables.maintain.listing import ListedTable, ListTablesResult
@@ -15,14 +15,14 @@ _COLUMNS = ("TABLE", "STREAM", "KEEP", ">ROWS", ">FILES", ">BYTES", ">BEHIND", "
 @examples("singerlake project ls", "singerlake project ls lake people --json")
 @command("List tables with their rows, files, bytes, how far they are behind, and their last run.")
 @with_project
-@json_option
+@result_options
 def ls(project: Project) -> int:
     """List tables with their rows, files, bytes, how far they are behind, and their last run.
 
     BEHIND counts messages of the stream that the table does not hold yet. A star marks a table that is there and that
     no declaration names. Exits with 1 where a table cannot be read or means no stream.
     """
-    result = project.lake.list_tables(project.file, all=project.every, tables=project.names)
+    result = project.lake.list_tables(project.file, all=project.every, tables=project.meant())
     show(result, _say)
     return 1 if any(each.trouble for each in result.tables) else 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,24 +14,28 @@ import click
 
 from singerlake.cli import completion
 from singerlake.cli.lakes import find_file, find_lake, read
-from singerlake.cli.options import settings_in, with_settings
+from singerlake.cli.options import settings_in, stream_named, tap_named, with_settings
 from singerlake.cli.output import shown
-from singerlake.errors import SettingError
-from singerlake.lake import Lake
+from singerlake.errors import SettingError, UnknownNameError
+from singerlake.lake import Lake, matching
 from singerlake.settings import TABLES_FILE, storage_settings, store_settings
 from singerlake.tables.declaration.streams import Declared, Resolved, Unresolved, chosen, everything, resolve
 from singerlake.tables.state.commit import sources
+from singerlake.tables.state.commit import tables as tables_there
 
 
 @dataclass(frozen=True)
 class Project:
-    """A lake, its tables as ``file`` declares them or of ``every`` stream, and the names that the command was given."""
+    """A lake, its tables as ``file`` declares them or of ``every`` stream, and which of them the command was given:
+    by ``names``, and by the ``tap`` and ``stream`` that they are made from, names or patterns."""
 
     lake: Lake
     file: Path | None
     declared: tuple[Declared, ...]
     names: tuple[str, ...]
     every: bool = False
+    tap: str | None = None
+    stream: str | None = None
 
     def resolved(self) -> tuple[list[Resolved], list[Unresolved]]:
         """All tables that are declared, by the streams that there are now; and those that mean no stream."""
@@ -40,7 +44,41 @@ class Project:
 
     def tables(self) -> tuple[list[Resolved], list[Unresolved]]:
         """The same of those that are meant. Raises ``UnknownNameError``."""
-        return chosen(*self.resolved(), self.names)
+        tables, failed = chosen(*self.resolved(), self.names)
+        if self.tap is None and self.stream is None:
+            return tables, failed
+        names = self._made_from_these(_sources_of(tables))
+        return [each for each in tables if each.declaration.name in names], []
+
+    def meant(self) -> tuple[str, ...]:
+        """The names of the tables, declared or there, that are meant; none means all. Raises ``UnknownNameError``."""
+        if self.tap is None and self.stream is None:
+            return self.names
+        source = sources(self.lake.storage)
+        there = {name: found for name in tables_there(self.lake.storage) if (found := source(name))}
+        made_from = _sources_of(self.resolved()[0]) | there
+        if self.names:
+            made_from = {name: made_from[name] for name in self.names if name in made_from}
+        # A name that no table has is an error of the method that is given it.
+        unknown = [name for name in self.names if name not in made_from]
+        return (*self._made_from_these(made_from), *unknown)
+
+    def _made_from_these(self, tables: Mapping[str, tuple[str, str]]) -> list[str]:
+        """Of the tables that are made from these pairs of a tap and a stream, the names of those that are meant."""
+        taps = matching(self.tap or "*", [tap for tap, _ in tables.values()])
+        streams = matching(self.stream or "*", [stream for _, stream in tables.values()])
+        names = [name for name, (tap, stream) in tables.items() if tap in taps and stream in streams]
+        if not names:
+            asked = ".".join(each or "*" for each in (self.tap, self.stream))
+            named = " of these names" if self.names else ""
+            raise UnknownNameError(f"no table{named} is made from {asked!r}", hint="singerlake project ls has all")
+        return names
+
+
+def _sources_of(tables: Iterable[Resolved]) -> dict[str, tuple[str, str]]:
+    """The tap and the stream of each table that is not made from tables."""
+    named = ((each.declaration.name, each.declaration.tap, each.declaration.stream) for each in tables)
+    return {name: (tap, stream) for name, tap, stream in named if tap}
 
 
 def with_project(command: Callable[..., Any], *, declared: bool = False) -> Callable[..., Any]:
@@ -48,7 +86,15 @@ def with_project(command: Callable[..., Any], *, declared: bool = False) -> Call
     they mean. ``declared``: it works on tables that are declared, and cannot do without one of the two."""
 
     @functools.wraps(command)
-    def opened(*given: Any, words: tuple[str, ...], file: Path | None, every: bool, **arguments: Any) -> Any:
+    def opened(
+        *given: Any,
+        words: tuple[str, ...],
+        file: Path | None,
+        every: bool,
+        tap: str | None,
+        stream: str | None,
+        **arguments: Any,
+    ) -> Any:
         _require_pyarrow()
         config = settings_in(arguments)
         if every and file is not None:
@@ -63,9 +109,13 @@ def with_project(command: Callable[..., Any], *, declared: bool = False) -> Call
             click.echo(f"note: the lake is {shown(meant.root)}, and not that of {shown(str(path))}", err=True)
         tables = (everything(),) if every else () if found is None else found.tables
         lake = Lake.open(meant.root, storage_settings(config), store_settings(config)).require()
-        return command(*given, Project(lake, path, tables, meant.names, every), **arguments)
+        return command(*given, Project(lake, path, tables, meant.names, every, tap, stream), **arguments)
 
-    wrapped = with_settings(opened)
+    wrapped = tap_named("Only tables that are made from this tap, or those that a pattern matches.")(
+        stream_named("Only tables that are made from streams of this name, or those that a pattern matches.")(
+            with_settings(opened)
+        )
+    )
     wrapped = click.option(
         "--all",
         "every",

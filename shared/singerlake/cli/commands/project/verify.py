@@ -32,7 +32,7 @@ def verify(project: Project, deep: bool, engines: EngineChoice) -> int:
     """
     with ExitStack() as held, progress() as report:
         opened = Engines(engines, project.lake, held)
-        result = project.lake.verify_tables(project.names, deep=deep, engine_for=opened, progress=report)
+        result = project.lake.verify_tables(project.meant(), deep=deep, engine_for=opened, progress=report)
     show(result, _say)
     return exit_code(each.error for each in result.failed) or (1 if result.findings else 0)
 

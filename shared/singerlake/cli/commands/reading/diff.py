@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import Names, json_option, one_stream_options, with_lake
+from singerlake.cli.options import Names, one_stream_options, result_options, with_lake
 from singerlake.cli.output import say, show, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.schema_diff import DiffResult
@@ -16,7 +16,7 @@ from singerlake.upkeep.reports.schema_diff import DiffResult
 @command("Compare two schema versions of a stream: can readers of the first read the second?")
 @partial(with_lake, names=Names(("first", "second")))
 @one_stream_options
-@json_option
+@result_options
 def diff(lake: Lake, first: str, second: str, tap: str | None, stream: str | None) -> int:
     """Compare two schema versions of a stream: FIRST and SECOND are labels (v1), hashes or their path segments.
 

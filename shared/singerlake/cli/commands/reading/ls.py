@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import json_option, streams_options, with_lake
+from singerlake.cli.options import result_options, streams_options, with_lake
 from singerlake.cli.output import SEE_BELOW, counted, minute, say_troubles, second, show, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
@@ -30,7 +30,7 @@ _COMMITS = ("TAP", "COMMIT", "DECIDED (UTC)", "RUN", ">STREAMS", ">MESSAGES")
 @streams_options
 @click.option("--commits", is_flag=True, help="List the commits of atomic runs instead, the newest last.")
 @click.option("--all", "every", is_flag=True, help="With --commits: also runs that were decided against.")
-@json_option
+@result_options
 def ls(lake: Lake, tap: str | None, stream: str | None, commits: bool, every: bool) -> int:
     """List taps and streams with their versions, files, records, bytes and last write.
 

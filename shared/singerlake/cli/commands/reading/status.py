@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import json_option, streams_options, with_lake
+from singerlake.cli.options import result_options, streams_options, with_lake
 from singerlake.cli.output import SEE_BELOW, name_of, say, say_troubles, show, table
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE
@@ -34,13 +34,15 @@ _TABLE_COLUMNS = ("TABLE", "STREAM", "KIND", *_TABLE_RUNS)
     show_default=True,
     help="How many captures of each stream, runs of maintenance, and runs of each table, the newest first.",
 )
-@json_option
+@result_options
 def status(lake: Lake, tap: str | None, stream: str | None, runs: int) -> int:
     """List the last runs of each stream and table: what they did and how they ended.
 
     A run is 'running', 'completed', 'failed' (its input had an error), 'interrupted' (by a signal) or 'lost': it has no
     outcome, has committed nothing for an hour, and holds no lock. A star marks a writer that holds a lock of the stream
-    now. KIND is 'capture', or the maintenance that changed the stream. Times are those of the writers' clocks.
+    now. KIND is 'capture', or the maintenance that changed the stream. Times are those of the writers' clocks. A stream
+    is stale, and named, when it has been silent for a day or more, and for more than twice the longest pause between
+    its last ten captures.
     BEHIND counts messages of the stream that a table does not hold yet. A warning names each stream whose records came
     with a new version that no ACTIVATE_VERSION followed. Exits with 1 if a stream's manifest or a table's state is
     missing or cannot be read.
@@ -63,9 +65,14 @@ def _say(result: StatusResult) -> None:
     newest = [runs[0].outcome for runs in captures if runs]
     outcomes = ", ".join(f"{newest.count(outcome):,} {outcome}" for outcome in sorted(set(newest)))
     totals = counted(len(result.streams), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
+    if stale := sum(each.silence is not None for each in result.streams):
+        totals += f"; {stale:,} stale"
     table(_COLUMNS, rows, caption=f"{shown(result.lake)}: {totals}")
     say_troubles(result.streams)
     for each in result.streams:
+        if each.silence:
+            since = f"{second(each.silence.since)} UTC"
+            say(f"{name_of(each)}: stale: silent since {since}; {each.silence.rhythm}", problem=True)
         if left := each.unactivated:
             say(
                 f"{name_of(each)}: records of run {shown(left.run)} have version {left.version}, and no "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import sys
+import threading
 from collections.abc import Iterator
 
 import click
@@ -56,10 +58,21 @@ def _blocks(stream: LakeStream, lines: int, from_offset: int | None, every: floa
     state = stream.snapshot()
     first = max(state.floor, state.next_offset - lines) if from_offset is None else from_offset
     if every is not None:
-        yield from stream.follow(first, lineage=state.lineage, every=every)
+        gone = threading.Event()
+        threading.Thread(target=_wait_for_the_reader_to_go, args=(gone,), daemon=True).start()
+        yield from stream.follow(first, lineage=state.lineage, every=every, until=gone)
         return
     for part in slices(state, offset=offset_left(state, first, skip_expired=False)):
         yield from stream.read(part)
+
+
+def _wait_for_the_reader_to_go(gone: threading.Event) -> None:
+    """Without this, ``tail -f | head`` would end with the first message that comes after ``head`` did."""
+    if hasattr(select, "poll"):  # Windows has none.
+        pipe = select.poll()
+        pipe.register(sys.stdout.fileno(), select.POLLERR)
+        pipe.poll()
+        gone.set()
 
 
 def _write(block: Block, *, as_json: bool, terminal: bool) -> None:

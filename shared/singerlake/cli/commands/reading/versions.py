@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import json_option, streams_options, with_lake
+from singerlake.cli.options import result_options, streams_options, with_lake
 from singerlake.cli.output import counted, minute, say_findings, show, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
@@ -19,7 +19,7 @@ _COLUMNS = ("TAP", "STREAM", "VERSION", "HASH", ">FIRST OFFSET", "FIRST SEEN (UT
 @command("List the schema versions of streams: since when, from which offset on, how many records.")
 @with_lake
 @streams_options
-@json_option
+@result_options
 def versions(lake: Lake, tap: str | None, stream: str | None) -> int:
     """List the schema versions of streams: since when, from which offset on, how many records.
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from singerlake.cli.help import Documented, examples
-from singerlake.cli.options import json_option, tap_named, tap_option, with_lake
+from singerlake.cli.options import result_options, tap_named, tap_option, with_lake
 from singerlake.cli.output import say, show, shown
 from singerlake.cli.retention import in_words, retention_options
 from singerlake.format.metadata.retention import Rule
@@ -24,7 +24,7 @@ def policy() -> None:
 @policy.command("ls", cls=Documented, short_help="Show how long streams are kept.")
 @with_lake
 @tap_option
-@json_option
+@result_options
 def ls(lake: Lake, tap: str | None) -> None:
     """Show how long streams are kept. A stream that no policy means is kept for ever."""
     show(lake.policies(tap), _say_all)
@@ -46,7 +46,7 @@ def _say_all(found: PoliciesResult) -> None:
     "--stream", metavar="STREAM", help="The stream. Default: all of the tap that have no policy of their own."
 )
 @retention_options
-@json_option
+@result_options
 def set_(lake: Lake, tap: str | None, stream: str | None, **asked: Any) -> None:
     """Say how long a stream is kept, or all streams of a tap that have no policy of their own.
 
@@ -62,7 +62,7 @@ def set_(lake: Lake, tap: str | None, stream: str | None, **asked: Any) -> None:
 @with_lake
 @tap_named("The tap, which may be gone.", metavar="TAP", required=True)
 @click.option("--stream", metavar="STREAM", help="The stream. Default: the policy of all others of the tap.")
-@json_option
+@result_options
 def unset(lake: Lake, tap: str, stream: str | None) -> None:
     """Take away the policy of a stream, or that of all others of a tap."""
     show(lake.unset_policy(tap, stream), _say)

@@ -9,7 +9,7 @@ import click
 
 from singerlake.adapters import IN_A_DATABASE, CreatedStore, create_store
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import json_option, settings_in, variable, with_settings
+from singerlake.cli.options import result_options, settings_in, variable, with_settings
 from singerlake.cli.output import say, say_json, show, shown
 from singerlake.settings import storage_settings, store_settings
 
@@ -19,7 +19,7 @@ from singerlake.settings import storage_settings, store_settings
 @click.argument("lake_root", metavar="[LAKE]", required=False, envvar=variable("lake_root"))
 @partial(with_settings, stores=True)
 @click.option("--kind", required=True, type=click.Choice(IN_A_DATABASE), help="The manifest store to make ready.")
-@json_option
+@result_options
 def create(lake_root: str | None, kind: str, **arguments: Any) -> None:
     """Make the DynamoDB table or the PostgreSQL schema of a manifest store, if it is missing.
 

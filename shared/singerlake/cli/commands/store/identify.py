@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import json_option, with_lake
+from singerlake.cli.options import result_options, with_lake
 from singerlake.cli.output import is_asked, say, show, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.root_file import IdentityResult, naming
@@ -17,7 +17,7 @@ from singerlake.upkeep.root_file import IdentityResult, naming
 @command("Show or write the id by which databases know the lake.")
 @partial(with_lake, damaged=True)
 @click.option("--lake-id", metavar="ID", help="Write this id into singerlake.json.")
-@json_option
+@result_options
 def identify(lake: Lake, lake_id: str | None) -> None:
     """Show or write the id by which databases know the lake.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import json_option, streams_options, with_lake
+from singerlake.cli.options import result_options, streams_options, with_lake
 from singerlake.cli.output import SEE_BELOW, counted, say_troubles, show, shown, table
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.stores import StoreStatusResult, StreamStore
@@ -17,7 +17,7 @@ _COLUMNS = ("TAP", "STREAM", "STORE", ">TRANSACTION", ">PUBLISHED", ">TAIL", ">F
 @command("List the manifest store of each stream, with its transactions.")
 @partial(with_lake, stores=True)
 @streams_options
-@json_option
+@result_options
 def ls(lake: Lake, tap: str | None, stream: str | None) -> int:
     """List the manifest store of each stream, with its transactions.
 

@@ -9,7 +9,7 @@ from functools import partial
 import click
 
 from singerlake.cli.help import Documented, examples
-from singerlake.cli.options import Names, json_option, shows_first, streams_options, with_lake
+from singerlake.cli.options import Names, result_options, shows_first, streams_options, with_lake
 from singerlake.cli.output import is_asked, json_of, say, say_json, second, show, shown, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
@@ -27,7 +27,7 @@ def lock() -> None:
 @lock.command("ls", cls=Documented, short_help="List the locks that writers hold, with their age.")
 @with_lake
 @streams_options
-@json_option
+@result_options
 def ls(lake: Lake, tap: str | None, stream: str | None) -> None:
     """List the locks that writers hold, with their age since the storage last saw them change."""
     show(lake.locks(tap, stream), _say)
@@ -48,7 +48,7 @@ def _say(held: LocksResult) -> None:
 @partial(with_lake, names=Names(("key",), optional=True))
 @streams_options
 @shows_first("--yes", "Release it")
-@json_option
+@result_options
 def break_(lake: Lake, key: str | None, tap: str | None, stream: str | None, dry_run: bool) -> int:
     """Release the lock of a dead writer.
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import json_option, tap_named, with_lake
+from singerlake.cli.options import result_options, tap_named, with_lake
 from singerlake.cli.output import say, show, shown
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
@@ -25,7 +25,7 @@ from singerlake.upkeep.annotate import NotesResult
 @click.option("--description", metavar="TEXT", help="What it is; '' removes the description.")
 @click.option("--link", "links", metavar="NAME=URL", multiple=True, help="A page about it; may be repeated.")
 @click.option("--unlink", metavar="NAME", multiple=True, help="Remove a link; may be repeated.")
-@json_option
+@result_options
 def annotate(lake: Lake, tap: str | None, links: tuple[str, ...], **asked: Any) -> None:
     """Note who owns a tap, what it is and where to read on; without such an option, show the notes.
 
