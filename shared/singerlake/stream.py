@@ -337,9 +337,10 @@ class LakeStream:
             sending=None if self.lake.storage.near else sending,
         )
 
-    def diff(self, first: str, second: str) -> DiffResult:
+    def diff(self, first: str | None = None, second: str | None = None) -> DiffResult:
         """How two schema versions differ, property by property, as ``singerlake diff`` shows it. Each is named by its
-        label (``v1``), its hash or its path segment. Raises ``UnknownNameError``, and as ``snapshot``.
+        label (``v1``), its hash or its path segment; None: the last but one, and the last. Raises
+        ``UnknownNameError``, also where there is one version alone, and as ``snapshot``.
 
         Example:
             >>> difference = lake.stream("my-tap", "users").diff("v1", "v2")

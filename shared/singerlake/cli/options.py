@@ -14,7 +14,7 @@ import click
 from singerlake.cli import completion
 from singerlake.cli.help import SettingOption
 from singerlake.cli.lakes import VARIABLE, find_lake
-from singerlake.cli.output import note
+from singerlake.cli.output import is_asked, note, say
 from singerlake.errors import LakeError, SettingError
 from singerlake.format.metadata.retention import age_of
 from singerlake.lake import Lake
@@ -207,7 +207,10 @@ def shows_first(flag: str, does: str, *, now: str = "") -> Callable[[Callable[..
                 raise click.UsageError(f"{flag} and --dry-run exclude each other")
             if arguments.get("now") and not act:
                 raise click.UsageError(f"--now needs {flag}")
-            return command(*given, dry_run=not act, **arguments)
+            result = command(*given, dry_run=not act, **arguments)
+            if not act and not is_asked("json"):
+                say(f"dry run: nothing changed; {flag} does it")
+            return result
 
         made = click.option("--now", is_flag=True, help=now)(chosen) if now else chosen
         made = click.option("--dry-run", "asked", is_flag=True, help="Only show what would be done, as without it.")(

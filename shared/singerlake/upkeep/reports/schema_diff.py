@@ -16,6 +16,7 @@ from typing import Any
 
 from singerlake.arrow.schema import columns as types
 from singerlake.arrow.schema.json_schema import columns_of
+from singerlake.errors import UnknownNameError
 from singerlake.format.state.model import Manifest, StreamSchema
 from singerlake.format.state.selection import resolve_version, schema_of
 from singerlake.glance import at_a_glance
@@ -111,9 +112,17 @@ class DiffResult:
     keys: tuple[tuple[str, ...], tuple[str, ...]] | None
 
 
-def diff_of(lake: str, manifest: Manifest, first: str, second: str) -> DiffResult:
-    """The difference of two versions, each named by label, hash or path segment. Raises ``UnknownNameError``."""
-    hashes = [resolve_version(manifest, text) for text in (first, second)]
+def diff_of(lake: str, manifest: Manifest, first: str | None, second: str | None) -> DiffResult:
+    """The difference of two versions, each named by label, hash or path segment; None: the last but one, and the last.
+    Raises ``UnknownNameError``."""
+    known = list(manifest.versions)
+    if len(known) < 2 and None in (first, second):
+        has = "one version" if known else "no version"
+        raise UnknownNameError(
+            f"stream {manifest.stream!r} has {has}, and nothing to compare", hint="capture more", tap=manifest.tap
+        )
+    named = (known[-2] if first is None else first, known[-1] if second is None else second)
+    hashes = [resolve_version(manifest, text) for text in named]
     before, after = (VersionName(manifest.versions[each], each) for each in hashes)
     found = compare(*(schema_of(manifest, each) for each in hashes))
     return DiffResult(

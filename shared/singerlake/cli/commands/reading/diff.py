@@ -12,13 +12,14 @@ from singerlake.lake import Lake
 from singerlake.upkeep.reports.schema_diff import DiffResult
 
 
-@examples("singerlake diff lake v1 v2", "singerlake diff lake v1 v2 --stream users")
+@examples("singerlake diff lake", "singerlake diff lake v1 v2 --stream users")
 @command("Compare two schema versions of a stream: can readers of the first read the second?")
-@partial(with_lake, names=Names(("first", "second")))
+@partial(with_lake, names=Names(("first", "second"), optional=True))
 @one_stream_options
 @result_options
-def diff(lake: Lake, first: str, second: str, tap: str | None, stream: str | None) -> int:
+def diff(lake: Lake, first: str | None, second: str | None, tap: str | None, stream: str | None) -> int:
     """Compare two schema versions of a stream: FIRST and SECOND are labels (v1), hashes or their path segments.
+    Without them they are the last two.
 
     Exits with 1 if the second is not compatible with the first: if a property is gone or holds values that it did not
     hold before, or if the keys changed.
