@@ -162,7 +162,7 @@ def test_a_drop_that_is_denied_is_a_matter_of_access(
     assert (done.exit_code, "t/s: nothing to drop\n  deleted: 3 files (" in done.stdout) == (0, True)
 
 
-@pytest.mark.parametrize("kind", ["lockfile", "log", pytest.param("merge", marks=pytest.mark.thorough)], indirect=True)
+@pytest.mark.parametrize("kind", ["lockfile", "log", pytest.param("merge", marks=pytest.mark.soak)], indirect=True)
 def test_records_are_erased_and_expire_without_permission_to_delete(
     run: Run, s3: S3Server, lake: Lake, env: dict[str, str]
 ) -> None:

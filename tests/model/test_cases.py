@@ -13,7 +13,7 @@ from tests.model.case import Case
 from tests.model.cases import FAULTY, KEPT, explored, row
 from tests.model.settle.times import SettleTimes
 
-FEW, MANY = 12_000, 80_000
+FEW, MANY = 12_000, 40_000
 """States that the explorer sees within half a second, and within a few seconds."""
 LONG = {
     "attached: forgotten as soon as it is deleted",

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
         ("tests/spark/cluster/test_cluster.py::test_a", "tests/spark/cluster/test_cluster.py::test_b", True),
         ("tests/spark/cluster/test_cluster.py::test_a", "tests/spark/cluster/test_connect.py::test_a", False),
         ("tests/spark/cluster/test_cluster.py::test_a", "tests/spark/test_docs.py::test_a", False),
+        ("tests/storage/cloud/test_lake.py::test_a", "tests/storage/cloud/test_lake.py::test_b", True),
         ("tests/test_lake.py::test_a", "tests/test_lake.py::test_b", False),
     ],
 )

@@ -10,8 +10,8 @@ from tests.simulation.stores.all import STORES
 
 SEEDS = [
     range(5),
-    pytest.param(range(5, 30), marks=pytest.mark.thorough),
-    *[pytest.param(range(first, first + 90), marks=pytest.mark.soak) for first in range(30, 300, 90)],
+    pytest.param(range(5, 10), marks=pytest.mark.thorough),
+    *[pytest.param(range(first, first + 58), marks=pytest.mark.soak) for first in range(10, 300, 58)],
 ]
 
 

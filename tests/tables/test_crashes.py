@@ -222,7 +222,11 @@ def _small() -> Iterator[None]:
         yield
 
 
-EVERY = [pytest.param(5, id="some"), pytest.param(1, id="all", marks=pytest.mark.thorough)]
+EVERY = [
+    pytest.param(5, id="some"),
+    pytest.param(2, id="half", marks=pytest.mark.thorough),
+    pytest.param(1, id="all", marks=pytest.mark.soak),
+]
 ERRORS = {
     "killed": KilledError(),
     "away": StorageUnavailableError("away"),

@@ -18,7 +18,7 @@ from tests.servers.azurite import azurite
 from tests.servers.fault_proxy.proxy import FaultProxy, http_fault_proxy
 from tests.servers.gcs.server import gcs_server
 
-pytestmark = [pytest.mark.thorough, pytest.mark.crossed("kind", "cloud")]
+pytestmark = pytest.mark.soak
 FILES = 2
 
 

@@ -14,7 +14,11 @@ from tests.faults.support.worker import OLD, Point
 from tests.faults.test_collect import NOTHING, finish, left
 from tests.faults.test_vacuum import filled
 
-pytestmark = [of_kinds(lambda kind: kind.name in ("lockfile", "log")), pytest.mark.thorough]
+pytestmark = [
+    of_kinds(lambda kind: kind.name in ("lockfile", "log")),
+    pytest.mark.thorough,
+    pytest.mark.in_turn("kind"),
+]
 
 
 CHANGES = r"^storage\.(put|upload|compose|delete)|^store\.(commit|publish)"

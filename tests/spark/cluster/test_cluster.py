@@ -10,6 +10,7 @@ import pytest
 from singerlake.format import layout
 from singerlake.lake import Lake
 from singerlake.spark.java import Java
+from tests.attached.lakes import attach, sha256
 from tests.lakes import build_stream
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, S3Server
 from tests.spark.cluster.cluster import Cluster, Driver, Failed, cluster
@@ -78,6 +79,21 @@ def test_a_file_gone_in_mid_read_fails_the_job_with_its_name(driver: Driver, lak
     assert "MissingFileError: a data file is gone" in str(raised.value)
     assert "load it again" in str(raised.value)
     assert last.path in str(raised.value)
+
+
+def test_attached_files_are_read_by_both_workers_each_once(driver: Driver, tmp_path: Path) -> None:
+    lake = Lake.open(str(tmp_path / "lake"))
+    bodies = [f"photo {number} ".encode() * 2000 for number in range(1000)]
+    for first in range(0, len(bodies), 250):
+        photos = [[body] for body in bodies[first : first + 250]]
+        attach(lake, "t", "photos", photos, member_size=50, first_id=first)
+    options = {"path": lake.storage.url, "tap": "t", "stream": "photos"}
+    assert driver.files(options) == [len(bodies), sum(map(len, bodies)), len(bodies), 2]
+
+    gone = f"raw/t/photos/_files/{sha256(bodies[7])[:2]}/{sha256(bodies[7])}"
+    lake.storage.delete(gone)
+    with pytest.raises(Failed, match=f"MissingFileError: an attached file is gone.*{gone}"):
+        driver.files(options)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ SEGMENT = {"az": "users~2E", "gs": "users."}
 """How the name of the stream is written in names of objects."""
 
 
+@pytest.mark.crossed("store", "scheme")
 @pytest.mark.parametrize("store", ["lockfile", "log", "merge"])
 @pytest.mark.parametrize("scheme", ["az", "gs"])
 def test_what_was_captured_is_replayed(clouds: dict[str, Cloud], tmp_path: Path, scheme: str, store: str) -> None:

@@ -125,7 +125,11 @@ def _small(proxy: FaultProxy) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("kind", "request_kind", "fault"),
-    [*SOME, *(pytest.param(*case, marks=pytest.mark.thorough) for case in CASES if case not in SOME)],
+    [
+        *SOME,
+        *(pytest.param(*case, marks=pytest.mark.thorough) for case in CASES[::3] if case not in SOME),
+        *(pytest.param(*case, marks=pytest.mark.soak) for case in CASES if case not in (*SOME, *CASES[::3])),
+    ],
 )
 def test_a_run_lives_through_a_fault(s3: S3Server, proxy: FaultProxy, kind: str, request_kind: str, fault: str) -> None:
     world = World(s3, proxy, DECLARATIONS[kind])

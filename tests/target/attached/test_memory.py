@@ -56,7 +56,7 @@ def test_so_does_one_that_goes_up_in_parts(tmp_path: Path) -> None:
     # The server holds what it is given in memory, and for as long as it runs.
     with s3_server() as s3:
         root, env = f"s3://{s3.create_bucket('memory')}/lake", s3.environment()
-        assert peak(root, sparse(tmp_path, 2048 * MB), env, **settings(tmp_path)) < 100 * MB
+        assert peak(root, sparse(tmp_path, 400 * MB), env, **settings(tmp_path)) < 100 * MB
 
 
 @pytest.mark.thorough
