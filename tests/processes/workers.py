@@ -17,8 +17,8 @@ BY_FILE = (
 
 
 class SharedScheduling(LoadScopeScheduling):
-    """One worker has the tests with the Spark session, one each of the files that share something; all others go where they
-    can.
+    """One worker has the tests with the Spark session, one each of the files that share something; all others go
+    where they can.
 
     Tests are told apart by their names alone: the groups of ``--dist loadgroup`` are lost between pytest 9.2 and
     pytest-xdist 3.8, without a word."""
