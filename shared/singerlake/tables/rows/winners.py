@@ -38,8 +38,9 @@ class Settled:
 def winners(rows: pa.Table, key: Sequence[str], order_by: Sequence[str]) -> pa.Table:
     """One row of each key, in the order of ``key`` but for NaN, which is first."""
     # Null is less than NaN, and NaN less than any value.
-    ordered = rows.take(sort_indices(rows, [*key, TABLE_VERSION, *order_by, OFFSET], nulls_first=True))
-    return ordered.filter(is_last_of(ordered, key))
+    positions = sort_indices(rows, [*key, TABLE_VERSION, *order_by, OFFSET], nulls_first=True)
+    last = is_last_of(rows.select(list(key)).take(positions), key)
+    return rows.take(positions.filter(last))
 
 
 def latest(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], *, start: int, late: bool) -> Settled:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from singerlake.scratch import local_folder
 from singerlake.storage.port import Storage
+from singerlake.tables.formats.parquet import in_arrow_memory
 from singerlake.tables.rows.order import between, values_at
 from singerlake.tables.state.types import sort_key
 
@@ -92,10 +92,12 @@ def read_chunk(
         return None
     begin, end = wanted.blocks[0].start, wanted.blocks[-1].end
     pieces = []
+    # A stream without a size is read in pieces of 8 kB.
     with storage.open(chunk.key, begin, end) as stored:
-        data = stored.read() if hasattr(stored, "read") else b""
+        data = in_arrow_memory(stored, end - begin)
     for block in wanted.blocks:
-        with pa.ipc.open_stream(io.BytesIO(data[block.start - begin : block.end - begin])) as stream:
+        data.seek(block.start - begin)
+        with pa.ipc.open_stream(data) as stream:
             rows = stream.read_all()
         pieces.append(rows if columns is None else rows.select(list(columns)))
     return between(pa.concat_tables(pieces), order, after, up_to)
