@@ -631,9 +631,9 @@ class Lake:
         ``sample`` reads only a share of each stream's files (``"10%"``) or so many (``"500"``), drawn by ``seed``; of
         the others presence and size are checked. ``journal`` is a file of this machine that notes what was read: files
         that it says are sound, and that have not changed, are not read again. ``erased`` is a condition as
-        ``LakeStream.erase`` takes it: records that it means are findings, in whatever object they are. ``undeclared``
-        is that of ``erase``. ``ignore`` leaves findings of these kinds out. ``engine`` reads the files; None: threads
-        of this process.
+        ``LakeStream.erase`` takes it: records that it means are findings, in whatever object of a stream they are, and
+        so is a table that was made before its stream was erased from. ``undeclared`` is that of ``erase``. ``ignore``
+        leaves findings of these kinds out. ``engine`` reads the files; None: threads of this process.
 
         What is wrong is a finding. Raises ``UnknownNameError``, ``SettingError``, and what storage raises.
 
@@ -643,6 +643,7 @@ class Lake:
             True 3 3 ()
         """
         from singerlake.conditions import parse_where
+        from singerlake.tables.maintain.erased import tables_of_before
         from singerlake.upkeep.verify import parse_sample, verify_lake
 
         if seed is not None and sample is None:
@@ -660,6 +661,7 @@ class Lake:
             ignore=ignore,
             engine=engine,
             progress=progress,
+            beside=partial(tables_of_before, self),
         )
 
     def rebuild(

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from singerlake.conditions import Condition
-from singerlake.errors import LakeError, SettingError, SingerlakeError
+from singerlake.errors import LakeError, SettingError
 from singerlake.format import layout
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import encode
@@ -44,7 +44,7 @@ from singerlake.upkeep.checks import (
     of_other_size,
 )
 from singerlake.upkeep.context import LakeContext, data_files, stream_objects
-from singerlake.upkeep.erase.declared import doubt
+from singerlake.upkeep.erase.declared import check_somewhere
 from singerlake.upkeep.erase.find import find_traces
 from singerlake.upkeep.policy import odd_rules
 from singerlake.upkeep.rebuild.survey import read_kept
@@ -110,13 +110,15 @@ def verify_lake(
     ignore: Collection[str],
     engine: Engine | None,
     progress: Report | None,
+    beside: Callable[[Collection[tuple[str, str]] | None], Iterable[Finding]],
 ) -> VerifyResult:
-    """Verify the streams that are meant, and what is said of them elsewhere."""
+    """Verify the streams that are meant, and what is said of them elsewhere. Where something was ``erased``, ``beside``
+    gives the findings about what was made from them, or from any stream (None)."""
     storage, reads = lake.storage, engine or Threads(lake.storage)
     with open_journal(journal, storage.url) if journal else nullcontext() as noted:
         pairs = lake.chosen(tap, stream)
         if erased is not None and not undeclared:
-            _check(erased, lake, pairs)
+            check_somewhere(erased, lake, pairs)
         findings = list(verify_metadata(storage, None if tap is None else {name for name, _ in pairs}))
         by_tap: dict[str, dict[str, Verified]] = {name: {} for name, _ in pairs}
         for name, each in pairs:
@@ -128,6 +130,8 @@ def verify_lake(
             if erased is not None:
                 findings += find_traces(storage, name, each, erased, reads, state)
             by_tap[name][each] = replace(checked, findings=())
+        if erased is not None:
+            findings += beside(None if tap is None and stream is None else pairs)
         metadata, missing = _root(lake)
         findings += odd_rules(metadata, by_tap, None if stream is None else pairs)
         for name, streams in by_tap.items():
@@ -147,23 +151,6 @@ def verify_lake(
         seed=sample.seed if sample else None,
         findings=tuple(finding for finding in findings if finding.kind not in ignore),
     )
-
-
-def _check(condition: Condition, lake: LakeContext, pairs: Sequence[tuple[str, str]]) -> None:
-    """Raise what ``doubt`` gives, if the condition can hold in none of the streams. A stream whose state cannot be read
-    is a finding of its own, and may hold anything."""
-    first: SingerlakeError | None = None
-    for tap, stream in pairs:
-        try:
-            state = lake.stream(tap, stream).state()
-        except LakeError:
-            return
-        error = doubt(condition, state) if state is not None else None
-        if error is None:
-            return
-        first = first or error
-    if first is not None:
-        raise first
 
 
 def _root(lake: LakeContext) -> tuple[RootMetadata | None, bool]:

@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from singerlake.lake import Lake
+from singerlake.tables.state.commit import load
+from singerlake.tables.state.model import MadeFrom
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
+from tests.site.lakes import put_table
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 ERASE = ("--tap", "t", "--stream", "users", "--where", "id in (1, 2)", "--delete")
@@ -48,3 +52,48 @@ def test_a_table_that_is_made_after_an_erasure_is_as_any(run: Run, root: Path) -
     assert "to read, for the first time" in run("project", "plan").stdout
     assert "(made anew)" not in run("project", "run").stdout
     assert "users: nothing new" in run("project", "run").stdout
+
+
+def test_a_check_for_what_was_erased_names_tables_that_may_hold_it(run: Run, root: Path, lake: Lake) -> None:
+    def said() -> tuple[int, list[str]]:
+        found = run("verify", root, "--erased", "id in (1, 2)")
+        *findings, last = found.stdout.splitlines()
+        return found.exit_code, [line.partition(": published/")[2] for line in findings] + [last.split(":")[0]]
+
+    assert run("project", "run").exit_code == 0
+    # One of a statement that read it, and one of a statement that read that one.
+    stored = load(lake.storage, "users")
+    assert stored is not None
+    for name, read in (("sums", "users"), ("tops", "sums")):
+        made_from = (MadeFrom(table=read, generation=1, number=1, rows=""),)
+        of_it = {"table": name, "declaration": {"sql": "SELECT 1"}, "made_from": made_from}
+        put_table(lake, replace(stored.state, sources=(), files=(), key=(), order=(), **of_it))
+    assert run("erase", root, *ERASE, "--now").exit_code == 0
+    way = "run 'singerlake project run', or drop the table"
+    assert said() == (
+        1,
+        [
+            f"sums/_table.json: the table was made from rows of 'users'; {way}",
+            f"tops/_table.json: the table was made from rows of 'sums'; {way}",
+            f"users/_table.json: the table was made before records of its stream were erased; {way}",
+            "3 findings",
+        ],
+    )
+    assert run("project", "run").exit_code == 0
+    code, lines = said()
+    assert (code, lines[-1]) == (0, "sound, 1 note")
+    assert lines[0] == "users/_table.json: 1 file that the table replaced may hold such records; " + (
+        "'singerlake project gc' deletes them"
+    )
+    for _ in range(2):
+        assert run("project", "gc", "--delete", "--grace", "0s").exit_code == 0
+    assert said() == (0, ["sound"])
+    assert run("drop", root, "--tap", "t", "--delete", "--now").exit_code == 0
+    assert (said()[0], said()[1][2]) == (
+        1,
+        f"users/_table.json: the table was made before its stream was dropped or rebuilt; {way}",
+    )
+    assert run("verify", root, "--tap", "t", "--erased", "id = 1").exit_code == 1
+    (root / "published/users/_table.json").write_text("{")
+    assert "users/_table.json: cannot be read, so nobody can tell" in said()[1][0]
+    assert run("verify", root).exit_code == 0

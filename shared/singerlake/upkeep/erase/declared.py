@@ -28,8 +28,9 @@ from singerlake.arrow.schema.columns import (
 from singerlake.arrow.schema.json_schema import columns_of
 from singerlake.attached.property_path import EACH, Path
 from singerlake.conditions import Condition, Reading, Test, Value
-from singerlake.errors import SettingError, SingerlakeError, UnknownNameError
+from singerlake.errors import LakeError, SettingError, SingerlakeError, UnknownNameError
 from singerlake.format.state.model import Manifest
+from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.erase.match import read_date, read_time
 
 _WORD = re.compile(r"[A-Za-z0-9_$-]+\Z")
@@ -51,6 +52,25 @@ def doubt(condition: Condition, manifest: Manifest) -> SingerlakeError | None:
     if not versions:
         return None
     return next((error for test in condition.tests if (error := _doubt(test, manifest, versions)) is not None), None)
+
+
+def check_somewhere(condition: Condition, lake: LakeContext, pairs: Iterable[tuple[str, str]]) -> None:
+    """Raise what ``doubt`` gives, if the condition can hold in none of the streams. One without a version has no
+    records. One whose state cannot be read may hold anything, and is told of elsewhere."""
+    first: SingerlakeError | None = None
+    for tap, stream in pairs:
+        try:
+            state = lake.stream(tap, stream).state()
+        except LakeError:
+            return
+        if state is None:
+            return
+        error = doubt(condition, state)
+        if error is None and state.versions:
+            return
+        first = first or error
+    if first is not None:
+        raise first
 
 
 def as_declared(condition: Condition, manifest: Manifest) -> Condition:

@@ -11,6 +11,7 @@ from singerlake.errors import SingerlakeError, UnknownNameError, expected_errors
 from singerlake.glance import at_a_glance
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.defaults import GRACE
+from singerlake.upkeep.erase.declared import check_somewhere
 from singerlake.upkeep.erase.erase import EraseResult, erase, who_erases
 from singerlake.upkeep.result import Failure, Report, reporting
 from singerlake.work.engine import Engine
@@ -64,8 +65,9 @@ def erase_streams(
     error of a stream where it is the only one, and ``UnknownNameError`` where none has what the condition names."""
     started, by = timestamp(lake.clock.now()), who_erases()
     pairs = lake.chosen(tap, stream)
+    if not undeclared:
+        check_somewhere(condition, lake, pairs)
     outcomes: list[EraseResult | SkippedStream | Failure] = []
-    doubts: list[UnknownNameError] = []
 
     def result() -> EraseStreamsResult:
         done = tuple(one for one in outcomes if isinstance(one, EraseResult))
@@ -98,14 +100,11 @@ def erase_streams(
                     progress=bar,
                 )
             outcomes.append(one)
-        except UnknownNameError as error:
-            doubts.append(error)
+        except UnknownNameError:
             outcomes.append(SkippedStream(name, each))
         except SingerlakeError as error:
             if len(pairs) == 1:
                 raise
             outcomes.append(Failure(name, each, error))
         erased(result())
-    if doubts and len(doubts) == len(pairs):
-        raise doubts[0]
     return result()

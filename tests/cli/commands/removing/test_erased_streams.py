@@ -46,3 +46,14 @@ def test_a_report_is_written_where_something_is_erased(run: Run, lake: Lake, tmp
     assert '"records": 1' in (tmp_path / "report.json").read_text()
     again = run(*asked, "--delete")
     assert (again.exit_code, "file exists; name a new file" in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", [("erase", "--where"), ("verify", "--erased")])
+def test_a_misspelt_condition_is_refused_though_a_stream_was_dropped(
+    run: Run, lake: Lake, command: tuple[str, str]
+) -> None:
+    root = lake.storage.url
+    assert run("drop", root, "--tap", "u", "--delete").exit_code == 0
+    refused = run(command[0], root, command[1], "m = 1")
+    assert (refused.exit_code, "no version of the stream declares 'm'" in refused.stderr) == (2, True)
+    assert run(command[0], root, command[1], "n = 100").exit_code == 0
