@@ -246,7 +246,8 @@ class _Reader:
 
 def _refused(examples: str, place: int) -> SettingError:
     # What it says may be somebody's name or address, and an error may go to a log.
-    return SettingError(f"not a condition, from character {place} on", hint=examples)
+    hint = f"{examples}; there is no 'or': give each condition by itself"
+    return SettingError(f"not a condition, from character {place} on", hint=hint)
 
 
 def _decimal(text: str) -> Decimal | None:

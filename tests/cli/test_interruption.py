@@ -41,7 +41,7 @@ def test_a_signal_ends_a_command_with_its_own_exit_code(
     at(monkeypatch, "list_folder", number)
     result = run(*command, root)
     assert (result.exit_code, result.stdout) == (code, "")
-    assert result.stderr == "interrupted; what was done so far stays, and running it again does the rest\n"
+    assert result.stderr == "interrupted; what was done so far stays: run it again\n"
     assert signal.getsignal(signal.SIGTERM) == before
 
 

@@ -73,7 +73,7 @@ class _Commands(ByTask):
                 ctx.exit(super().invoke(ctx) or 0)
         except KeyboardInterrupt as interruption:
             if not ctx.meta.get(ENDS_BY_SIGNAL):
-                click.echo("interrupted; what was done so far stays, and running it again does the rest", err=True)
+                click.echo("interrupted; what was done so far stays: run it again", err=True)
             ctx.exit(TERMINATED if isinstance(interruption, Terminated) else INTERRUPTED)
         except click.UsageError as error:
             if "--json" in given:

@@ -41,7 +41,7 @@ def test_an_interrupted_run_is_run_again(
         at(patch, operation, number)
         result = run("project", "run", root, "--all")
         assert result.exit_code == SIGNALS[number]
-        assert result.stderr.endswith("interrupted; what was done so far stays, and running it again does the rest\n")
+        assert result.stderr.endswith("interrupted; what was done so far stays: run it again\n")
     assert run("project", "run", root, "--all").exit_code == 0
     for name in ("a", "b", "c"):
         assert sorted(streams.table(name).to_arrow(columns=["id"]).read_all().column("id").to_pylist()) == [*range(6)]

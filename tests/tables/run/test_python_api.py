@@ -78,7 +78,7 @@ def test_a_file_declares_and_names_choose(lake: Lake, tmp_path: Path) -> None:
         ("people", "nothing_new"),
         ("everyone", "made"),
     ]
-    with pytest.raises(UnknownNameError, match="no table 'peple' is declared; did you mean 'people'"):
+    with pytest.raises(UnknownNameError, match="there is no table 'peple'; did you mean 'people'"):
         lake.project(file, tables=["peple"])
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from singerlake.clock import timestamp
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.upkeep.result import Tally
 from singerlake.upkeep.vacuum import plan as vacuum_plan
 from singerlake.upkeep.vacuum.plan import VacuumPlan, make_plan
+from tests.fakes import START
 
 TARGET = 1000
 
@@ -158,3 +162,25 @@ def test_what_is_not_contiguous_is_not_joined() -> None:
 
 def test_an_empty_stream_has_an_empty_plan() -> None:
     assert make_plan([], TARGET) == VacuumPlan()
+
+
+def daily(days: int) -> list[DataFile]:
+    """A file for each day, of the messages of that day."""
+
+    def at(hours: int) -> str:
+        return timestamp(START + timedelta(hours=hours))
+
+    return [msgspec.structs.replace(file(day, 10), first=at(24 * day), last=at(24 * day + 23)) for day in range(days)]
+
+
+def test_where_messages_expire_a_file_spans_a_tenth_of_their_age() -> None:
+    listed = daily(25)
+    assert [len(group) for group in make_plan(listed, TARGET, timedelta(days=100)).groups] == [10, 10, 5]
+    assert [len(group) for group in make_plan(listed, TARGET, timedelta(days=5)).groups] == []
+    assert [len(group) for group in make_plan(listed, TARGET).groups] == [25]
+
+
+def test_a_file_whose_times_are_unknown_does_not_part_others() -> None:
+    listed = daily(6)
+    listed[3] = msgspec.structs.replace(listed[3], last="soon")
+    assert [len(group) for group in make_plan(listed, TARGET, timedelta(days=40)).groups] == [4, 2]

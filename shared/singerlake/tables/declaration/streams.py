@@ -123,15 +123,17 @@ def resolve(
 
 
 def chosen(
-    tables: Sequence[Resolved], failed: Sequence[Unresolved], wanted: Sequence[str]
+    tables: Sequence[Resolved], failed: Sequence[Unresolved], wanted: Sequence[str], there: Sequence[str] = ()
 ) -> tuple[list[Resolved], list[Unresolved]]:
     """Of these the tables that ``wanted`` means, by their own or their declared name; all where it is empty. Raises
-    ``UnknownNameError``."""
+    ``UnknownNameError``, which names tables that are ``there``, too."""
     every: list[Resolved | Unresolved] = [*tables, *failed]
     names = [name for each in every for name in (each.declaration.name, each.declared)]
+    # A pattern is not the name of a table.
+    known = dict.fromkeys((*there, *(name for name in names if "*" not in name)))
     for name in wanted:
         if name not in names:
-            raise UnknownNameError(f"no table {name!r} is declared", hint=hint_for(name, dict.fromkeys(names)))
+            raise UnknownNameError(f"there is no table {name!r}", hint=hint_for(name, known))
 
     def is_meant(each: Resolved | Unresolved) -> bool:
         return not wanted or each.declaration.name in wanted or each.declared in wanted

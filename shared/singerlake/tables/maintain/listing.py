@@ -60,7 +60,7 @@ def list_tables(lake: LakeContext, declared: Sequence[Declared], wanted: Sequenc
     names = [each.declaration.name for each in tables] + there
     if wanted:
         others = [name for name in wanted if name not in there]
-        tables, failed = chosen(tables, failed, others) if others else ([], [])
+        tables, failed = chosen(tables, failed, others, there) if others else ([], [])
         names = [each.declaration.name for each in tables] + [name for name in there if name in wanted]
     declarations = {each.declaration.name: each.declaration for each in every}
 

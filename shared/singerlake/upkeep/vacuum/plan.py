@@ -11,11 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import accumulate, chain, groupby, takewhile
 
+from singerlake.format.lines.times import known_span
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.upkeep.result import NONE, Tally, tally
 
+SHARE_OF_AGE = 10
+"""Where messages expire by age, a joined file spans a tenth of it at most: whole files expire, the last message of each
+being that old. So a message stays for a tenth longer than it would at most."""
 MOST_FILES = 10_000
 """Files in one group, so that the transaction that replaces them, and what the new file says of them, stay small."""
 _WORTH = 2
@@ -65,10 +70,11 @@ class VacuumPlan:
         return replace(self, groups=self.groups[:now], later=_files_of(self.groups[now:]))
 
 
-def make_plan(files: Sequence[DataFile], target_bytes: int) -> VacuumPlan:
+def make_plan(files: Sequence[DataFile], target_bytes: int, age: timedelta | None = None) -> VacuumPlan:
     """The plan for files in offset order, which are gone through once. No file that it makes is larger than
-    ``target_bytes``, its provenance not counted. Every file is in one group or one tally."""
-    planner = _Planner(files, target_bytes)
+    ``target_bytes``, its provenance not counted. ``age`` is that at which messages expire, None: never. Every file is
+    in one group or one tally."""
+    planner = _Planner(files, target_bytes, None if age is None else age / SHARE_OF_AGE)
     for _, stretch in groupby(files, key=lambda file: None if _is_large(file, target_bytes) else file.version):
         planner.take(stretch)
     planner.end()
@@ -85,6 +91,7 @@ class _Planner:
 
     files: Sequence[DataFile]
     target_bytes: int
+    longest: timedelta | None = None
     groups: list[Group] = field(default_factory=list)
     large: Tally = NONE
     between: Tally = NONE
@@ -112,7 +119,7 @@ class _Planner:
             self._at += 1
             self._before = first
             return
-        for pack in _packs(chain((first, second), stretch), self.target_bytes):
+        for pack in _packs(chain((first, second), stretch), self.target_bytes, self.longest):
             self._plan(pack)
             self._at += len(pack)
             self._before = pack[-1]
@@ -152,17 +159,23 @@ def _files_of(groups: Sequence[Group]) -> Tally:
     return Tally(sum(map(len, groups)), sum(group.bytes for group in groups))
 
 
-def _packs(stretch: Iterable[DataFile], target_bytes: int) -> Iterator[list[DataFile]]:
+def _packs(stretch: Iterable[DataFile], target_bytes: int, longest: timedelta | None) -> Iterator[list[DataFile]]:
     pack: list[DataFile] = []
     size = 0
     for file in stretch:
-        parted = pack and file.offset != pack[-1].end
+        parted = pack and (file.offset != pack[-1].end or (longest is not None and _spans(pack[0], file) > longest))
         if pack and (parted or size + file.bytes > target_bytes or len(pack) == MOST_FILES):
             yield pack
             pack, size = [], 0
         pack.append(file)
         size += file.bytes
     yield pack
+
+
+def _spans(first: DataFile, last: DataFile) -> timedelta:
+    """From the first message of one to the last of another; none where a time is unknown: neither expires by age."""
+    begin, end = known_span(first.first, first.last), known_span(last.first, last.last)
+    return timedelta(0) if begin is None or end is None else end[1] - begin[0]
 
 
 def _worth_it(pack: Sequence[DataFile]) -> Iterator[tuple[int, int]]:

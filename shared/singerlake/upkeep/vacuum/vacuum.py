@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import islice
 from typing import TypeVar
 
@@ -24,12 +25,14 @@ from singerlake.errors import (
 )
 from singerlake.format import layout
 from singerlake.format.file_id import timed_id
+from singerlake.format.metadata.retention import Retention, retention_of
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.glance import at_a_glance
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import Commits, LakeContext, StreamContext, record_run
 from singerlake.upkeep.defaults import MOST_WAITING
+from singerlake.upkeep.policy import retentions
 from singerlake.upkeep.result import NONE, UNSEEN, Finding, Progress, Report, Tally, reporting
 from singerlake.upkeep.vacuum.join import Differs, FileHead, JoinedFile, alike, checked, join, read_head
 from singerlake.upkeep.vacuum.plan import VacuumPlan, make_plan
@@ -104,12 +107,15 @@ def vacuum_lake(
     """Vacuum the streams that are meant, each as ``work`` does: a ``vacuum_stream`` with all that is asked of it. One
     whose state cannot be read stops no other."""
     done, unread, findings = list[StreamVacuum](), list[Finding](), list[Finding]()
+    metadata = lake.root_metadata()
     for name, each in lake.chosen(tap, stream):
+        rule = retention_of(retentions(metadata, name), each)
         started = lake.clock.now()
         bar = reporting(progress, f"{name}/{each}")
         try:
             context = lake.stream(name, each).context()
-            vacuumed = work(context, dry_run=dry_run, progress=bar)
+            age = rule.age if isinstance(rule, Retention) else None
+            vacuumed = work(context, age=age, dry_run=dry_run, progress=bar)
             if vacuumed.joined.files:
                 record_run(context, "vacuum", vacuumed.joined, started=started)
         except (LakeError, SettingError) as error:
@@ -152,13 +158,14 @@ def vacuum_stream(
     *,
     target_bytes: int,
     most_waiting: int = MOST_WAITING,
+    age: timedelta | None = None,
     dry_run: bool = False,
     threads: int = THREADS,
     progress: Progress = UNSEEN,
 ) -> Vacuumed:
     """Join the small files of a stream; with ``dry_run`` only plan to. No more than ``most_waiting`` replaced files
-    wait for a collector then; the others are joined by a later run. The total of ``progress`` is the stored bytes to
-    join.
+    wait for a collector then; the others are joined by a later run. ``age`` is that of ``make_plan``. The total of
+    ``progress`` is the stored bytes to join.
 
     A file that is not what the manifest says is a finding, and its group of files stays as it is. Raises as
     ``StreamContext.load_open``, ``TooManyConflictsError``, ``UnknownOutcomeError`` and what storage and store raise;
@@ -168,7 +175,7 @@ def vacuum_stream(
     if loaded is None:
         return Vacuumed(VacuumPlan())
     waiting = len(loaded.manifest.retired)
-    plan = make_plan(loaded.manifest.files, target_bytes).within(max(0, most_waiting - waiting))
+    plan = make_plan(loaded.manifest.files, target_bytes, age).within(max(0, most_waiting - waiting))
     progress.sized(plan.joined.bytes)
     if dry_run or not plan.groups:
         return Vacuumed(plan)

@@ -8,12 +8,14 @@ import os
 import subprocess
 import zlib
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from isal import igzip_lib, isal_zlib
 
+from singerlake.clock import SystemClock, timestamp
 from singerlake.format import layout
 from singerlake.lake import Lake
 from tests.cli.conftest import Run
@@ -220,3 +222,17 @@ def test_a_storage_that_gives_back_other_bytes_replaces_nothing(
     assert "storage returned other bytes of a joined file than were written" in result.stderr
     assert everything(root) == before
     assert len(lake.stream("t", "s").snapshot().files) == 6
+
+
+def test_what_a_policy_expires_by_age_is_not_joined_with_what_it_keeps(run: Run, root: Path) -> None:
+    lake = Lake.open(str(root))
+    now = SystemClock().now()
+    for days in range(40, 0, -1):
+        at = timestamp(now - timedelta(days=days))
+        build_stream(lake, "t", "s", SCHEMA, [record_line("s", {"n": days}, time_extracted=at)])
+    run("policy", "set", root, "--tap", "t", "--older-than", "20d")
+    assert "joined 39 files (12.6 kB), into 13" in run("vacuum", root, "--yes").stdout
+    assert run("gc", root, "--delete").exit_code == 0
+    left = [record["n"] for record in lake.stream("t", "s").to_arrow().read_all().to_pylist()]
+    # Each file spans two days, and stays as long as its last message.
+    assert (left[-1], len(left) in (19, 20, 21, 22)) == (1, True)

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from singerlake.cli.commands.project.options import Project
 from singerlake.cli.commands.project.report import say_error_of, say_made, table_json
+from singerlake.cli.exit_codes import ends_by_signal
 from singerlake.cli.output import counted, is_asked, say, say_json_line, shown
 from singerlake.errors import SingerlakeError, UnexpectedError
 from singerlake.tables.declaration.streams import Resolved
@@ -19,6 +20,7 @@ def follow_tables(
 ) -> NoReturn:
     """Follow, and tell of each table that was made or failed. ``check`` raises where no table can be made any more."""
     as_json = is_asked("json")
+    ends_by_signal()
 
     def told(result: TableResult, wait: float | None) -> None:
         if as_json:

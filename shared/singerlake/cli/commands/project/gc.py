@@ -23,8 +23,9 @@ def gc(project: Project, dry_run: bool, grace: timedelta) -> int:
     """Delete files that tables replaced or never listed, after a grace time.
 
     TABLE is the name of a table that is there; all of them by default. Shows what would be deleted; deletes only with
-    --delete. Readers go on meanwhile; a run that is at work may have to begin again. Exits with 1 where a table could
-    not be collected, and with 2 where access was denied.
+    --delete. The first such run notes what a table replaced, and one that comes a grace time later deletes it. Readers
+    go on meanwhile; a run that is at work may have to begin again. Exits with 1 where a table could not be collected,
+    and with 2 where access was denied.
     """
     result = project.lake.gc_tables(project.meant(), grace=grace, dry_run=dry_run)
     show(result, _say)

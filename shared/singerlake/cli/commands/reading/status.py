@@ -17,6 +17,7 @@ from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.state.model import TableRun
 from singerlake.upkeep.reports.status import StreamStatus, Tracked
 
+_BAD = ("failed", "lost")
 _RUNS = ("STARTED (UTC)", ">TOOK", "OUTCOME", ">FILES", ">RECORDS", ">BYTES", "WRITER")
 _COLUMNS = ("TAP", "STREAM", "KIND", *_RUNS)
 _TABLE_RUNS = ("ENDED (UTC)", ">RECORDS", ">NEW", ">CHANGED", ">GONE", "CHECKS", ">BEHIND")
@@ -44,13 +45,15 @@ def status(lake: Lake, tap: str | None, stream: str | None, runs: int) -> int:
     is stale, and named, when it has been silent for a day or more, and for more than twice the longest pause between
     its last ten captures.
     BEHIND counts messages of the stream that a table does not hold yet. A warning names each stream whose records came
-    with a new version that no ACTIVATE_VERSION followed. Exits with 1 if a stream's manifest or a table's state is
+    with a new version that no ACTIVATE_VERSION followed. A run that is killed before its first commit leaves no trace.
+    Exits with 1 if the newest capture of a stream failed or is lost, or if a stream's manifest or a table's state is
     missing or cannot be read.
     """
     result = lake.status(tap, stream, runs=runs)
     show(result, _say)
     troubles = [each.trouble for each in result.streams] + [each.trouble for each in result.tables]
-    return 1 if any(troubles) else 0
+    captures = [next((run.outcome for run in each.runs if run.kind == CAPTURE), "") for each in result.streams]
+    return 1 if any(troubles) or any(outcome in _BAD for outcome in captures) else 0
 
 
 def _say(result: StatusResult) -> None:
@@ -70,6 +73,10 @@ def _say(result: StatusResult) -> None:
     table(_COLUMNS, rows, caption=f"{shown(result.lake)}: {totals}")
     say_troubles(result.streams)
     for each in result.streams:
+        capture = next((run for run in each.runs if run.kind == CAPTURE), None)
+        if capture is not None and capture.outcome in _BAD:
+            began = f", which began {second(capture.started)} UTC" if capture.started else ""
+            say(f"{name_of(each)}: the newest capture{began}: {capture.outcome}", problem=True)
         if each.silence:
             since = f"{second(each.silence.since)} UTC"
             say(f"{name_of(each)}: stale: silent since {since}; {each.silence.rhythm}", problem=True)

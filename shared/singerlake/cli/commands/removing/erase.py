@@ -56,7 +56,9 @@ def erase(lake: Lake, where: str, report: Path | None, engine: str, threads: int
     Exits with 1 if a file could not be read or written again.
     """
     condition = parse_where(where, "--where")
-    report = None if asked["dry_run"] else report
+    if report is not None and asked["dry_run"]:
+        click.echo("note: --report is written with --delete", err=True)
+        report = None
     with _Written(report) as written, reader(engine, lake, threads) as reads, progress() as bar:
         result = lake.erase(condition, engine=reads, progress=bar, erased=written.keep, **asked)
     show(result, _say)

@@ -45,15 +45,16 @@ def init(ctx: click.Context, /, words: str | None, tap: str | None, **settings: 
     texts = {
         "config.json": json.dumps({"lake_root": root, "tap_id": tap}, indent=2) + "\n",
         "meltano.yml": _meltano(root, tap, list(_commands(ctx.find_root().command))),
-        TABLES_FILE: _tables(root, tap),
+        TABLES_FILE: _tables(root, "*" if len(taps) > 1 and tap not in taps else tap),
     }
     written = [name for name, text in texts.items() if _write(Path(name), text)]
     if is_asked("json"):
         kept = [name for name in texts if name not in written]
         say_json({"lake": lake.storage.url, "tap": tap, "written": written, "kept": kept})
         return
-    for name in texts:
-        say(f"{name}: {'written' if name in written else 'is there already, and stays as it is'}")
+    for name, text in texts.items():
+        differs = ", and differs" if name not in written and not _is_same(Path(name), text) else ""
+        say(f"{name}: {'written' if name in written else f'is there already{differs}, and stays as it is'}")
     say(f"lake {shown(root)}, tap {shown(tap)}")
 
 
@@ -68,6 +69,13 @@ def _write(path: Path, text: str) -> bool:
         reason = (error.strerror or "").lower()
         raise SettingError(f"{path} cannot be written: {reason}", hint="run it in a folder that is yours") from error
     return True
+
+
+def _is_same(path: Path, text: str) -> bool:
+    try:
+        return path.read_text("utf-8") == text
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _commands(command: click.Command, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -87,7 +95,7 @@ def _tables(root: str, tap: str) -> str:
         "# Tables that 'singerlake project run' makes; docs: reference/tables.md\n"
         f"lake_root: {json.dumps(root)}\n"
         "tables:\n"
-        "  # A table of every stream of the tap, called as the stream.\n"
+        "  # A table of every stream, called as the stream.\n"
         f'  "*": {{from: {{tap: {json.dumps(tap)}, stream: "*"}}}}\n'
     )
 
