@@ -58,7 +58,8 @@ $(DEMO): pyproject.toml $(COMPILED)
 	@$(PYTHON) -m tools.install $(VENV) --group demo --editable '.[tables,postgres]'
 	@touch $@
 
-test: lint $(SERVERS) ## Lint, and each behaviour once: what has to hold before a commit
+test: ## Lint, and each behaviour once: what has to hold before a commit
+	@$(MAKE) --no-print-directory -j2 lint $(SERVERS)
 	$(BIN)/python -m pytest -m 'not thorough and not soak' $(PYTEST_ARGS)
 
 test-thorough: $(SERVERS) ## More seeds, steps and stores, every Spark session of its own

@@ -37,6 +37,7 @@ GROUPS = {
     "spark": "bench.readers.spark",
     "site": "bench.readers.site",
     "tables": "bench.tables.making",
+    "engines": "bench.tables.engines",
 }
 """The module of each group; its ``rows`` measures."""
 

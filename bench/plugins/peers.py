@@ -9,6 +9,7 @@ from pathlib import Path
 PEERS = {
     "singer-jsonl": ("target-singer-jsonl==0.1.0", "tap-singer-jsonl==0.1.0", "setuptools<80"),
     "target-postgres": ("meltanolabs-target-postgres==0.8.1",),
+    "duckdb": ("duckdb==2.0.1", "deltalake==1.6.6", "pyarrow>=19"),
     "alto": ("singer-alto==0.2.21", "setuptools<80"),
 }
 

@@ -51,7 +51,6 @@ _VARIABLE = {
     r"\b\d+ B\b": "<bytes>",
     r"(?<=file, )\d+\.\d kB$|(?<=file \()\d+\.\d kB(?=\)$)|(?<=rows, )\d+\.\d kB(?= checked$|$)"
     r"|(?<= )\d+\.\d kB(?= +\d+ +<time>)": "<bytes>",
-    r"^\S+/(?=(lake|shop|archive|till): )": "",
     r" +": " ",
     r" $": "",
 }

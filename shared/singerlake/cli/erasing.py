@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from singerlake.cli.output import UNTIL_COLLECTED, counted, files, first_of, name_of, say, say_failure, shown
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, UnownedFile
@@ -14,6 +14,16 @@ def say_erased(one: EraseResult, *, always: bool) -> None:
         say(*_told(one))
     if one.error is not None:
         say_failure(one, f"{_verb(one)}, and then failed")
+
+
+def say_tables(those: Iterable[EraseResult]) -> None:
+    """Which tables are made from streams that lost messages, and what becomes of them, once for all streams."""
+    changed = [one for one in those if one.messages and one.tables]
+    if changed:
+        again = "would be made anew by" if changed[0].dry_run else "are made anew by"
+        names = dict.fromkeys(name for one in changed for name in one.tables)
+        say(f"tables made from them {again} their next run: {', '.join(map(shown, names))}")
+        say("  their files of before stay until 'singerlake project gc --delete' has deleted them")
 
 
 def _told(one: EraseResult) -> Iterator[str]:
@@ -42,10 +52,6 @@ def _told(one: EraseResult) -> Iterator[str]:
     yield from _unowned([each for each in one.unowned if each.retired], UNTIL_COLLECTED)
     unlisted_why = "and nothing lists {them}: a run at work may; see 'singerlake gc --orphans'"
     yield from _unowned([each for each in one.unowned if not each.retired], unlisted_why)
-    if one.messages and one.tables:
-        again = "would be made anew by" if one.dry_run else "are made anew by"
-        yield f"  tables made from it {again} their next run: {', '.join(map(shown, one.tables))}"
-        yield "  their files of before stay until 'singerlake project gc --delete' has deleted them"
 
 
 def _unowned(those: Sequence[UnownedFile], why: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -72,6 +73,14 @@ def say(*lines: str, problem: bool = False) -> None:
 def name_of(one: Any) -> str:
     """What a line about a table or a stream of a result begins with."""
     return shown(one.table) if hasattr(one, "table") else f"{shown(one.tap)}/{shown(one.stream)}"
+
+
+def lake_named(url: str) -> str:
+    """A lake in the working folder by its path from there, as people name it; any other by its URL."""
+    try:
+        return shown(str(Path(url).relative_to(Path.cwd())))
+    except (ValueError, OSError):
+        return shown(url)
 
 
 def say_failure(one: Any, what: str) -> None:

@@ -15,11 +15,13 @@ from tests.spark.write.writes import STREAM, TAP, Place
 from tests.stores.stores import KINDS
 
 Config = Callable[[str], dict[str, str]]
+SLOW = pytest.mark.soak
+"""A commit of it takes ten seconds."""
 WIDER = t.StructType([*IDS.fields, t.StructField("more", t.NullType())])
 
 
 @pytest.mark.sampled(kind=2)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=SLOW if kind == "merge" else ()) for kind in KINDS])
 def test_what_is_written_is_there_in_order_for_readers_without_settings(
     tmp_path: Path, kind: str, store_config: Config
 ) -> None:

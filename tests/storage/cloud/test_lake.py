@@ -17,7 +17,7 @@ SEGMENT = {"az": "users~2E", "gs": "users."}
 
 
 @pytest.mark.crossed("store", "scheme")
-@pytest.mark.parametrize("store", ["lockfile", "log", "merge"])
+@pytest.mark.parametrize("store", ["lockfile", "log", pytest.param("merge", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("scheme", ["az", "gs"])
 def test_what_was_captured_is_replayed(clouds: dict[str, Cloud], tmp_path: Path, scheme: str, store: str) -> None:
     cloud = clouds[scheme]

@@ -51,7 +51,9 @@ def latest(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], *, start
     before = rows.filter(pc.and_(pc.less(rows.column(OFFSET), start), pc.invert(rows.column(DELETED))))
     won = by_key(winners(rows, key, order_by), key)
     gone = won.column(DELETED)
-    stay, hidden = won.filter(pc.invert(gone)), won.filter(gone)
+    stay, hidden = won, won.slice(0, 0)
+    if pc.any(gone).as_py():
+        stay, hidden = won.filter(pc.invert(gone)), won.filter(gone)
     new = pc.sum(pc.greater_equal(stay.column(OFFSET), start)).as_py() or 0
     deleted = _shared(before, hidden, key) if hidden.num_rows and before.num_rows else 0
     kept = stay.num_rows - new

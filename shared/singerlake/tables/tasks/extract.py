@@ -17,7 +17,7 @@ from singerlake.format import layout
 from singerlake.storage.port import Storage
 from singerlake.tables.rows.convert import RowMaker, Seen, without_working
 from singerlake.tables.rows.deletions import in_force
-from singerlake.tables.rows.order import rows_up_to, sorted_rows
+from singerlake.tables.rows.order import by_key, rows_up_to, sorted_rows
 from singerlake.tables.rows.partitions import with_partitions
 from singerlake.tables.rows.winners import winners
 from singerlake.tables.state.keys import scratch_path
@@ -78,9 +78,12 @@ class Extract(Task[tuple[Split, ...], Extracted]):
         if self.straight:
             rows = in_force(rows, self.activations)
             return Extracted(seen, files=tuple(write_files(storage, self.spec, without_working(rows), None)))
+        sorted_by: tuple[str, ...] = ()
         if self.reduce and seen.has_one_version:
-            rows = winners(rows, self.key, self.order_by)
-        rows = sorted_rows(with_partitions(rows, self.spec.partitions), self.order)
+            rows, sorted_by = by_key(winners(rows, self.key, self.order_by), self.key), self.key
+        rows = with_partitions(rows, self.spec.partitions)
+        if self.order != sorted_by:
+            rows = sorted_rows(rows, self.order)
         touched = touched_ranges(rows, self.order, self.bounds)
         key = self.spec.prefix + scratch_path(self.run, random_id())
         return Extracted(seen, touched, chunks=(write_chunk(storage, key, rows, self.order),))

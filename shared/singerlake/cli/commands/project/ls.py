@@ -5,7 +5,17 @@ from __future__ import annotations
 from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options
-from singerlake.cli.output import SEE_BELOW, checks_in_short, counted, minute, say_troubles, show, shown, size, table
+from singerlake.cli.output import (
+    SEE_BELOW,
+    checks_in_short,
+    counted,
+    lake_named,
+    minute,
+    say_troubles,
+    show,
+    size,
+    table,
+)
 from singerlake.clock import parse_timestamp
 from singerlake.tables.maintain.listing import ListedTable, ListTablesResult
 
@@ -32,7 +42,7 @@ def _say(result: ListTablesResult) -> None:
     made = [each for each in found if each.rows is not None]
     rows, stored = (sum(getattr(each, name) or 0 for each in made) for name in ("rows", "bytes"))
     totals = f"{counted(len(found), 'table')}, {counted(rows, 'row')}, {size(stored)}"
-    table(_COLUMNS, map(_row, found), caption=f"{shown(result.lake)}: {totals}")
+    table(_COLUMNS, map(_row, found), caption=f"{lake_named(result.lake)}: {totals}")
     say_troubles(found)
 
 

@@ -9,7 +9,7 @@ import click
 
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, streams_options, with_lake
-from singerlake.cli.output import SEE_BELOW, counted, minute, say_troubles, second, show, shown, size, table
+from singerlake.cli.output import SEE_BELOW, counted, lake_named, minute, say_troubles, second, show, shown, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.stores.atomic.decisions import Commit
@@ -69,7 +69,7 @@ def _say(contents: ContentsResult) -> None:
         counts += [counted(attached, "attached file"), size(sum(stream.attached_bytes for stream in streams))]
     columns = (*_COLUMNS, *_ATTACHED) if attached else _COLUMNS
     rows = ((*_row(stream), *(_attached(stream) if attached else ())) for stream in streams)
-    table(columns, rows, caption=f"{shown(contents.lake)}: {', '.join(counts)}")
+    table(columns, rows, caption=f"{lake_named(contents.lake)}: {', '.join(counts)}")
     say_troubles(streams)
 
 
@@ -81,7 +81,7 @@ def _say_commits(lake: Lake, taps: dict[str, list[Commit]]) -> None:
     if against := len(every) - len(taken_place):
         counts.append(f"{counted(against, 'run')} decided against")
     rows = (_commit_row(tap, commit) for tap, commits in taps.items() for commit in commits)
-    table(_COMMITS, rows, caption=f"{shown(lake.storage.url)}: {', '.join(counts)}")
+    table(_COMMITS, rows, caption=f"{lake_named(lake.storage.url)}: {', '.join(counts)}")
 
 
 def _commit_row(tap: str, commit: Commit) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import click
 
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, streams_options, with_lake
-from singerlake.cli.output import SEE_BELOW, name_of, say, say_troubles, show, table
+from singerlake.cli.output import SEE_BELOW, lake_named, name_of, say, say_troubles, show, table
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE
 from singerlake.humanize import checks_in_short, counted, second, shown, size
@@ -70,7 +70,7 @@ def _say(result: StatusResult) -> None:
     totals = counted(len(result.streams), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
     if stale := sum(each.silence is not None for each in result.streams):
         totals += f"; {stale:,} stale"
-    table(_COLUMNS, rows, caption=f"{shown(result.lake)}: {totals}")
+    table(_COLUMNS, rows, caption=f"{lake_named(result.lake)}: {totals}")
     say_troubles(result.streams)
     for each in result.streams:
         capture = next((run for run in each.runs if run.kind == CAPTURE), None)
@@ -115,7 +115,7 @@ def _say_tables(result: StatusResult) -> None:
     behind = sum(bool(each.behind) for each in result.tables)
     totals = counted(len(result.tables), "table") + (f", {behind:,} behind" if behind else "")
     say("")
-    table(_TABLE_COLUMNS, rows, caption=f"{shown(result.lake)}: {totals}")
+    table(_TABLE_COLUMNS, rows, caption=f"{lake_named(result.lake)}: {totals}")
     say_troubles(result.tables)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, streams_options, with_lake
-from singerlake.cli.output import counted, minute, say_findings, show, shown, size, table
+from singerlake.cli.output import counted, lake_named, minute, say_findings, show, size, table
 from singerlake.clock import parse_timestamp
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.history import Version, VersionsResult
@@ -36,7 +36,7 @@ def versions(lake: Lake, tap: str | None, stream: str | None) -> int:
 def _say(result: VersionsResult) -> None:
     rows = [(each.tap, each.stream, *_row(version)) for each in result.streams for version in each.versions]
     counts = f"{counted(len(result.streams), 'stream')}, {counted(len(rows), 'version')}"
-    table(_COLUMNS, rows, caption=f"{shown(result.lake)}: {counts}")
+    table(_COLUMNS, rows, caption=f"{lake_named(result.lake)}: {counts}")
     say_findings(result.findings)
 
 

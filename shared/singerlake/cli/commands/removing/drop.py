@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from singerlake.cli.erasing import say_erased
+from singerlake.cli.erasing import say_erased, say_tables
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import DELETE_NOW, result_options, shows_first, stream_option, tap_named, with_lake
@@ -68,6 +68,7 @@ def _say(now: bool, result: DropResult) -> None:
 def _say_run(result: DropRunResult) -> None:
     for one in result.streams:
         say_erased(one, always=False)
+    say_tables(result.streams)
     for each in result.failed:
         say_failure(each, "dropped, at least in part, and then failed" if each.dropped else "not dropped")
     for one in result.streams:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from singerlake.cli.engines import engine_options, reader
-from singerlake.cli.erasing import say_erased
+from singerlake.cli.erasing import say_erased, say_tables
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, shows_first, streams_options, undeclared_option, with_lake
@@ -71,6 +71,7 @@ def _say(result: EraseStreamsResult) -> None:
     for one in result.streams:
         say_erased(one, always=bool(one.unowned or one.deleted.files or not several))
         say_findings(one.findings)
+    say_tables(result.streams)
     for each in result.failed:
         say_failure(each, "not erased")
     if several:
