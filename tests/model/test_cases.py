@@ -13,7 +13,7 @@ from tests.model.case import Case
 from tests.model.cases import FAULTY, KEPT, explored, row
 from tests.model.settle.times import SettleTimes
 
-FEW, MANY = 12_000, 40_000
+FEW, MANY = 12_000, 20_000
 """States that the explorer sees within half a second, and within a few seconds."""
 LONG = {
     "attached: forgotten as soon as it is deleted",
@@ -51,7 +51,9 @@ def cases(all_of_them: tuple[Case, ...]) -> list[Any]:
     def marks(case: Case) -> list[pytest.MarkDecorator]:
         if states(case) > MANY:
             return [pytest.mark.soak]
-        return [pytest.mark.thorough] if case.name in LONG or states(case) > FEW else []
+        if case.name in LONG:
+            return [pytest.mark.soak]
+        return [pytest.mark.thorough] if states(case) > FEW else []
 
     return [pytest.param(case, id=case.name, marks=marks(case)) for case in all_of_them]
 

@@ -37,7 +37,9 @@ def old(root: Path, stream: str = "users") -> None:
 
 
 @pytest.mark.in_turn("kind")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.soak) if kind == "merge" else kind for kind in KINDS]
+)
 def test_the_id_is_in_manifest_and_files_and_comes_back_from_there(
     tmp_path: Path, kind: str, store_config: Config
 ) -> None:

@@ -77,7 +77,7 @@ def test_a_version_without_its_activation_is_told(
     [
         {"manifest_store": "log"},
         {"manifest_store": "log", "atomic_run": True},
-        pytest.param({"manifest_store": "merge"}, marks=pytest.mark.thorough),
+        pytest.param({"manifest_store": "merge"}, marks=pytest.mark.soak),
         {"max_file_records": 1},
         {"validate_records": True},
         {"stream_maps": {"users": {"name": "name.upper()"}}},

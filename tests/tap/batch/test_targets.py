@@ -134,7 +134,7 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.thorough
+@pytest.mark.soak
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="target-postgres has no release for it")
 def test_target_postgres_has_the_same_rows_either_way(
     lake: Lake, root: Path, tmp_path: Path, target_postgres: Path, server: Server

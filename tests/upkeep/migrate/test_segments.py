@@ -10,7 +10,7 @@ from singerlake.stores.segments import objects, stored
 from tests.upkeep.migrate.test_crashes import *  # noqa: F403
 from tests.upkeep.migrate.test_migrate import *  # noqa: F403
 
-pytestmark = [pytest.mark.crossed("source", "target"), pytest.mark.thorough]
+pytestmark = [pytest.mark.in_turn("source", "target"), pytest.mark.thorough]
 
 
 @pytest.fixture(autouse=True)
