@@ -35,12 +35,12 @@ database = duckdb.connect()
 database.execute("SET threads = 2")
 record = "STRUCT(" + ", ".join(f'"{name}" {type}' for name, type in %(types)r.items()) + ")"
 lines = f"read_json('%(lines)s', format='newline_delimited', columns={{type: 'VARCHAR', record: '{record}'}})"
-rows = f"SELECT record.*, row_number() OVER () AS at FROM {lines} WHERE type = 'RECORD'"
+rows = f"SELECT record.*, row_number() OVER () AS came FROM {lines} WHERE type = 'RECORD'"
 if sys.argv[1] == "append":
     rows = f"SELECT record.* FROM {lines} WHERE type = 'RECORD'"
 else:
-    number = "row_number() OVER (PARTITION BY id ORDER BY at DESC) AS place"
-    rows = f"SELECT * EXCLUDE (at, place) FROM (SELECT *, {number} FROM ({rows})) WHERE place = 1"
+    number = "row_number() OVER (PARTITION BY id ORDER BY came DESC) AS place"
+    rows = f"SELECT * EXCLUDE (came, place) FROM (SELECT *, {number} FROM ({rows})) WHERE place = 1"
 database.execute(f"COPY ({rows}) TO '%(out)s' (COMPRESSION zstd)")
 """
 _WRITE = "import deltalake, pyarrow.parquet as pq; deltalake.write_deltalake({table!r}, pq.read_table({rows!r}))"
