@@ -42,7 +42,10 @@ def test_a_delta_table_is_made_verified_collected_and_dropped(run: Run, root: Pa
     assert "users: nothing new" in run("project", "run").stdout
     assert run("project", "verify").exit_code == 0
     assert last.read_bytes() != kept
-    assert "users: nothing to delete\n  waiting: 1 file\n" in run("project", "gc", "--delete").stdout
+    waits = "users: nothing to delete\n  waiting: 1 file ("
+    assert waits in run("project", "gc").stdout
+    assert "; the grace time begins with this --delete\n" in run("project", "gc", "--delete").stdout
+    assert ", the first until " in run("project", "gc").stdout
     assert run("project", "drop", "users", "--delete").exit_code == 0
     assert not any(each.is_file() for each in log.parent.rglob("*"))
 

@@ -170,7 +170,7 @@ def test_files_stay_until_no_reader_of_the_log_can_want_them(
     world.clock.seconds += 86400 * 9
     plan = plan_collection(world.storage, "t", now=world.clock.now(), grace=GRACE)
     assert plan.due == ()
-    assert plan.waiting == 1
+    assert plan.waiting.files == 1
     old = replayed(world.storage, "t")
     assert old is not None
     # The collector brings the log up, and from then on the file has its grace time.

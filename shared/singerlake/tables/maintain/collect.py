@@ -23,14 +23,15 @@ from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.state.commit import StoredState, commit, load
 from singerlake.tables.state.keys import kept_state_key, state_key, table_prefix
 from singerlake.tables.state.model import COLLECT, KEPT_RUNS, RetiredFile, TableRun
+from singerlake.upkeep.result import NONE, Tally, tally
 
 
 @dataclass(frozen=True, slots=True)
 class TableCollection:
     """What is to be deleted of one table at ``now``: ``unlisted`` objects that were last modified a grace time ago
     (``before``), and ``due`` files of which a collector noted as long ago that they are retired. ``noted`` are those
-    for which this is to be noted now. ``young`` counts unlisted objects that may be a run's at work, ``waiting``
-    retired files whose time has not come."""
+    for which this is to be noted now. ``young`` are unlisted objects that may be a run's at work, ``waiting`` retired
+    files whose time has not come; ``until`` is when that of the first of both comes."""
 
     table: str
     base: StoredState | None
@@ -39,8 +40,9 @@ class TableCollection:
     unlisted: tuple[Entry, ...] = ()
     due: tuple[RetiredFile, ...] = ()
     noted: tuple[RetiredFile, ...] = ()
-    young: int = 0
-    waiting: int = 0
+    young: Tally = NONE
+    waiting: Tally = NONE
+    until: datetime | None = None
 
     @property
     def is_nothing(self) -> bool:
@@ -78,6 +80,9 @@ def plan_collection(storage: Storage, table: str, *, now: datetime, grace: timed
         for file in state.retired
         if file.path not in listed and prefix + file.path not in held and _moment(file.shown) <= before
     )
+    young = [entry for entry in unknown if entry.last_modified > before]
+    waiting = list(set(state.retired).difference(due))
+    begun = [entry.last_modified for entry in young] + [_moment(file.shown) for file in waiting if file.shown]
     return TableCollection(
         table,
         base,
@@ -86,8 +91,9 @@ def plan_collection(storage: Storage, table: str, *, now: datetime, grace: timed
         old,
         due,
         noted=tuple(file for file in state.retired if file.shown is None),
-        young=len(unknown) - len(old),
-        waiting=len(state.retired) - len(due),
+        young=tally(entry.size for entry in young),
+        waiting=tally(file.bytes for file in waiting),
+        until=min(begun) + grace if begun and not any(file.shown is None for file in waiting) else None,
     )
 
 
@@ -138,14 +144,16 @@ def collect_table(
 @at_a_glance
 @dataclass(frozen=True, slots=True)
 class TableGc:
-    """The objects of a table at ``keys`` that were deleted, or would be. ``young`` counts unlisted objects that may be
-    a run's at work, ``waiting`` retired files whose time has not come."""
+    """The objects of a table at ``keys`` that were deleted, or would be. ``young`` are unlisted objects that may be a
+    run's at work, ``waiting`` retired files whose time has not come. ``until``: when that of the first of both comes,
+    None where none waits, or where a collector has yet to note one."""
 
     table: str
     keys: tuple[str, ...]
     bytes: int
-    young: int
-    waiting: int
+    young: Tally
+    waiting: Tally
+    until: datetime | None
 
 
 @at_a_glance
@@ -182,7 +190,7 @@ def collect_tables(
 def _told(found: TableCollection) -> TableGc:
     prefix = table_prefix(found.table)
     keys = [entry.key for entry in found.unlisted] + [prefix + file.path for file in found.due]
-    return TableGc(found.table, tuple(keys), found.bytes, found.young, found.waiting)
+    return TableGc(found.table, tuple(keys), found.bytes, found.young, found.waiting, found.until)
 
 
 def _moment(text: str | None) -> datetime:

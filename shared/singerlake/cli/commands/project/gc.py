@@ -9,7 +9,7 @@ from singerlake.cli.commands.project.report import say_error_of
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import grace_option, result_options, shows_first
-from singerlake.cli.output import counted, say, show, shown, size
+from singerlake.cli.output import counted, files, minute, say, show, shown, size
 from singerlake.tables.maintain.collect import GcTablesResult
 
 
@@ -37,7 +37,10 @@ def _say(result: GcTablesResult) -> None:
     for each in result.tables:
         gone = f"{counted(len(each.keys), 'file')} ({size(each.bytes)}) {would}deleted"
         say(f"{shown(each.table)}: {gone if each.keys else 'nothing to delete'}")
-        if left := each.young + each.waiting:
-            say(f"  waiting: {counted(left, 'file')}")
+        if (left := each.young + each.waiting).files:
+            until = f", the first until {minute(each.until)} UTC" if each.until else ""
+            if each.waiting.files and each.until is None:
+                until = f"; the grace time begins with {'the next' if result.dry_run else 'this'} --delete"
+            say(f"  waiting: {files(left)}{until}")
     for failure in result.failed:
         say_error_of(failure.table, failure.error)
