@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from singerlake.clock import timestamp
-from singerlake.errors import AccessDeniedError, SettingError, StorageUnavailableError, UnsupportedFormatError
+from singerlake.errors import (
+    AccessDeniedError,
+    SettingError,
+    StorageUnavailableError,
+    UnknownNameError,
+    UnsupportedFormatError,
+)
 from singerlake.format import layout
 from singerlake.format.state.manifest import to_json
 from singerlake.format.state.model import Manifest, Run
@@ -23,7 +29,8 @@ from singerlake.site.facts import gather
 from singerlake.site.totals import PERIODS
 from tests.fakes import START
 from tests.lakes import build_stream, record_line
-from tests.site.lakes import SCHEMA, built, manifest, memory_lake, put
+from tests.site.lakes import SCHEMA, built, manifest, memory_lake, put, put_table, table
+from tests.site.test_pages import check
 from tests.storage.memory import Step
 
 
@@ -157,6 +164,26 @@ def test_the_site_is_no_part_of_the_lake(tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="in the lake's data"):
             built(lake, tmp_path / output, beside=True)
     assert tree(tmp_path / "lake") == before
+
+
+def test_a_site_of_some_streams_has_their_tables_and_leads_nowhere_else(tmp_path: Path) -> None:
+    lake = memory_lake()
+    put(lake, *(manifest(tap, stream) for tap in ("one", "two") for stream in ("users", "orders")))
+    put_table(lake, table("people", "one", "users"), table("sales", "two", "orders"))
+
+    def pages_of(folder: str, **asked: str) -> list[str]:
+        _, pages = built(lake, tmp_path / folder, **asked)
+        check(pages)
+        return [path for path in sorted(pages) if path.startswith(("streams/", "tables/"))]
+
+    assert pages_of("one", tap="one") == ["streams/one/orders.html", "streams/one/users.html", "tables/people.html"]
+    assert pages_of("orders", stream="ord*") == [
+        "streams/one/orders.html",
+        "streams/two/orders.html",
+        "tables/sales.html",
+    ]
+    with pytest.raises(UnknownNameError):
+        built(lake, tmp_path / "none", tap="three")
 
 
 def test_without_jinja2_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from singerlake.cli.output import is_asked
 from singerlake.format import layout
 from singerlake.humanize import shown
 from singerlake.settings import TABLES_FILE
@@ -41,7 +42,8 @@ def find_lake(
         return Meant(words[0])
     elsewhere = named_elsewhere(file)
     if words and (elsewhere is None or is_lake(words[0])):
-        if noted and elsewhere is not None and os.sep not in words[0] and not _is_same(words[0], elsewhere):
+        is_a_name = os.sep not in words[0] and elsewhere is not None and not _is_same(words[0], elsewhere)
+        if noted and is_a_name and not is_asked("quiet"):
             # The command is about to work on another lake than it would without the word.
             click.echo(f"note: {shown(words[0])} is a lake, and not taken for a name", err=True)
         return Meant(words[0], tuple(words[1:]))

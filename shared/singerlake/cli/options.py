@@ -172,7 +172,7 @@ def one_stream_options(command: Command) -> Command:
     return _one_tap_option(_one_stream_option(command))
 
 
-quiet_option = click.option(
+_quiet_option = click.option(
     "--quiet",
     "-q",
     is_flag=True,
@@ -181,14 +181,22 @@ quiet_option = click.option(
     callback=note,
     help="Print only problems; show no progress.",
 )
-json_option = click.option(
+_note_option = click.option(
+    "--quiet", "-q", is_flag=True, expose_value=False, is_eager=True, callback=note, help="Print no notes."
+)
+_json_option = click.option(
     "--json", is_flag=True, expose_value=False, callback=note, help="Write JSON to standard output, errors included."
 )
 
 
 def result_options(command: Command) -> Command:
-    """``--json`` and ``--quiet`` of a command that checks or changes something."""
-    return json_option(quiet_option(command))
+    """``--json`` and ``--quiet``."""
+    return _json_option(_quiet_option(command))
+
+
+def data_options(command: Command) -> Command:
+    """The same of a command that prints data of the lake, which is never left out."""
+    return _json_option(_note_option(command))
 
 
 def threads_option(does: str) -> Callable[[Command], Command]:

@@ -79,6 +79,8 @@ class SiteResult:
 def build_site(
     lake: Lake,
     output: str | Path,
+    tap: str | None = None,
+    stream: str | None = None,
     *,
     title: str | None = None,
     samples: int = 0,
@@ -87,15 +89,16 @@ def build_site(
     progress: Report | None = None,
 ) -> SiteResult:
     """Write a static site about a lake into the folder ``output``, as ``singerlake docs build`` does. The folder is new
-    or empty, or that of an earlier build; with ``beside`` it may hold other files. ``title`` is what the lake is called
+    or empty, or that of an earlier build; with ``beside`` it may hold other files. ``tap`` and ``stream``, names or
+    patterns, make a site of some streams and the tables that are made from them. ``title`` is what the lake is called
     on the pages, the end of its root by default. ``samples``: how many of each stream's newest records are shown.
     ``threads`` is how many streams are read at once, and ``progress`` counts streams, and then files
     that are written.
 
     The same lake at the same time gives the same bytes. A tap, a stream or a table that cannot be read is among the
     ``troubles``, and its page says why. Raises ``SettingError`` before anything is read where the folder may not be
-    written to or jinja2 is missing, ``UnsupportedFormatError``, ``CorruptObjectError``, and what storage raises. Needs
-    ``pip install 'singerlake[docs]'``."""
+    written to or jinja2 is missing, ``UnknownNameError``, ``UnsupportedFormatError``, ``CorruptObjectError``, and what
+    storage raises. Needs ``pip install 'singerlake[docs]'``."""
     check_least("samples", samples)
     check_least("threads", threads, 1)
     environment()
@@ -105,7 +108,7 @@ def build_site(
     # Schemas and pages are many objects and none of them holds itself, so there is nothing to look for.
     with collector_paused():
         bar = reporting(progress, "streams")
-        facts = gather(lake, title=title, samples=samples, threads=threads, progress=bar)
+        facts = gather(lake, tap, stream, title=title, samples=samples, threads=threads, progress=bar)
         files, removed = _write(folder, facts, reporting(progress, "files"))
         return SiteResult(lake.storage.url, str(output), files, removed, tuple(_troubles(facts)))
 

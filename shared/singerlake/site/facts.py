@@ -242,19 +242,27 @@ def tally_of(streams: Sequence[StreamFacts]) -> Histograms:
 
 def gather(
     lake: Lake,
+    tap: str | None = None,
+    stream: str | None = None,
     *,
     title: str | None = None,
     samples: int = 0,
     threads: int = THREADS,
     progress: Progress = UNSEEN,
 ) -> LakeFacts:
-    """What is known of the lake. ``progress`` counts streams.
+    """What is known of the lake, or of the streams that ``tap`` and ``stream`` mean and the tables that are made from
+    them. ``progress`` counts streams.
 
-    An error of one stream is part of its facts, and the others are still read. Raises ``UnsupportedFormatError`` and
+    An error of one stream is part of its facts, and the others are still read. Raises ``UnknownNameError``,
+    ``UnsupportedFormatError`` and
     ``CorruptObjectError`` for the root metadata, and what storage raises where the taps cannot be listed.
     """
     metadata = lake.root_metadata()
-    listed = [(tap, *_listed(lake, tap)) for tap in lake.taps()]
+    listed = [(name, *_listed(lake, name)) for name in lake.taps()]
+    chosen = None if tap is None and stream is None else set(lake.chosen(tap, stream))
+    if chosen is not None:
+        some = [(name, [each for each in names if (name, each) in chosen], trouble) for name, names, trouble in listed]
+        listed = [each for each in some if each[1]]
     pairs = [(tap, name) for tap, names, _ in listed for name in names]
     progress.sized(len(pairs))
     streams: dict[tuple[str, str], StreamFacts] = {}
@@ -267,6 +275,7 @@ def gather(
         for tap, names, trouble in listed
     )
     tables, tables_trouble = _tables(lake)
+    found = tuple(in_parallel(lambda name: _table(lake, name, streams), tables, threads=threads))
     url = lake.storage.url
     return LakeFacts(
         title=title or url.rstrip("/").rpartition("/")[2] or url,
@@ -275,7 +284,7 @@ def gather(
         now=lake.clock.now(),
         taps=taps,
         signs=signs_of(taps),
-        tables=tuple(in_parallel(lambda name: _table(lake, name, streams), tables, threads=threads)),
+        tables=found if chosen is None else tuple(each for each in found if _source_of(each) in chosen),
         tables_trouble=tables_trouble,
     )
 
@@ -327,6 +336,11 @@ def _table(lake: Lake, name: str, streams: Mapping[tuple[str, str], StreamFacts]
             return TableFacts(name, standing, state.columns, state.key, state.made_from, _rows_id(state))
     except SingerlakeError as error:
         return TableFacts(name, trouble=_said(error))
+
+
+def _source_of(table: TableFacts) -> tuple[str, str] | None:
+    source = table.standing.source if table.standing is not None else None
+    return None if source is None else (source.tap, source.stream)
 
 
 def _rows_id(state: TableState) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from singerlake.cli.help import Documented, examples
-from singerlake.cli.options import result_options, threads_option, with_lake
+from singerlake.cli.options import result_options, streams_options, threads_option, with_lake
 from singerlake.cli.output import counted, progress, say, show, shown
 from singerlake.lake import Lake
 from singerlake.site.build import SiteResult, build_site
@@ -35,6 +35,7 @@ def docs() -> None:
     metavar="FOLDER",
     help="Where the site goes: a new or empty folder, or that of an earlier build.",
 )
+@streams_options
 @click.option("--title", metavar="TEXT", help="What the lake is called on the pages. Default: the end of its root.")
 @click.option(
     "--samples",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import json_option, streams_options, with_lake
+from singerlake.cli.options import data_options, streams_options, with_lake
 from singerlake.cli.output import say_json
 from singerlake.lake import Lake
 
@@ -15,7 +15,7 @@ from singerlake.lake import Lake
 @with_lake
 @streams_options
 @click.option("--runs", type=click.IntRange(0), default=3, show_default=True, help="How many runs of each stream.")
-@json_option
+@data_options
 def export(lake: Lake, tap: str | None, stream: str | None, runs: int) -> int:
     """Write all metadata of a lake as one JSON document on standard output.
 

@@ -11,7 +11,7 @@ import click
 
 from singerlake.cli.exit_codes import ends_by_signal
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import follow_options, json_option, one_stream_options, with_lake
+from singerlake.cli.options import data_options, follow_options, one_stream_options, with_lake
 from singerlake.cli.output import is_asked
 from singerlake.format.state.selection import offset_left, slices
 from singerlake.humanize import shown
@@ -35,7 +35,7 @@ _LAST = 10
 )
 @click.option("--from-offset", type=click.IntRange(0), metavar="N", help="Begin at this offset instead.")
 @follow_options("--follow", "-f", does="Go on with the messages that come, until a signal ends it.", every="1s")
-@json_option
+@data_options
 def tail(
     lake: Lake, tap: str | None, stream: str | None, lines: int | None, from_offset: int | None, follow: float | None
 ) -> None:
