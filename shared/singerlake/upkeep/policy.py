@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -11,7 +13,15 @@ import msgspec
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.metadata import root
-from singerlake.format.metadata.retention import ALL_OTHERS, Retention, Rule, WrongRetention, age_of, with_rule
+from singerlake.format.metadata.retention import (
+    ALL_OTHERS,
+    Retention,
+    Rule,
+    WrongRetention,
+    age_of,
+    retention_of,
+    with_rule,
+)
 from singerlake.glance import at_a_glance
 from singerlake.storage.port import Storage
 from singerlake.upkeep.context import LakeContext
@@ -91,6 +101,14 @@ def retentions(metadata: root.RootMetadata | None, tap: str) -> Mapping[str, Rul
     """What is said of a tap's streams, by name; ``""`` stands for those that are not named."""
     notes = metadata.taps.get(tap) if metadata is not None else None
     return notes.rules if notes is not None else {}
+
+
+def age_kept(metadata: root.RootMetadata | None, tap: str, stream: str) -> timedelta | None:
+    """The age at which messages of a stream expire; None: at none, as by a rule that cannot be read."""
+    rule = retention_of(retentions(metadata, tap), stream)
+    with suppress(SettingError):
+        return rule.age if isinstance(rule, Retention) else None
+    return None
 
 
 def odd_rules(

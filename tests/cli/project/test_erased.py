@@ -73,13 +73,23 @@ def test_a_check_for_what_was_erased_names_tables_that_may_hold_it(run: Run, roo
     assert said() == (
         1,
         [
-            f"sums/_table.json: the table was made from rows of 'users'; {way}",
-            f"tops/_table.json: the table was made from rows of 'sums'; {way}",
+            f"sums/_table.json: the table was made from rows of 'users' from before records were erased; {way}",
+            f"tops/_table.json: the table was made from rows of 'sums' from before records were erased; {way}",
             f"users/_table.json: the table was made before records of its stream were erased; {way}",
             "3 findings",
         ],
     )
     assert run("project", "run").exit_code == 0
+    # Tables of statements keep what they read until they are made anew, too.
+    assert said()[1][:2] == [
+        f"sums/_table.json: the table was made from rows of 'users' from before records were erased; {way}",
+        f"tops/_table.json: the table was made from rows of 'sums' from before records were erased; {way}",
+    ]
+    for name, read in (("sums", "users"), ("tops", "sums")):
+        of_it = {"generation": 2, "made_from": (MadeFrom(table=read, generation=2, number=1, rows=""),)}
+        found = load(lake.storage, name)
+        assert found is not None
+        put_table(lake, replace(found.state, **of_it))
     code, lines = said()
     assert (code, lines[-1]) == (0, "sound, 1 note")
     assert lines[0] == "users/_table.json: 1 file that the table replaced may hold such records; " + (

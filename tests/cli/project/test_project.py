@@ -279,3 +279,28 @@ def test_tables_are_meant_by_the_tap_and_the_stream_that_they_are_made_from(
         "error: no table is made from 'x.u*'; singerlake project ls has all\n",
     )
     assert run("project", "verify", root, "nobody", "--tap", "t").exit_code == 2
+
+
+@pytest.mark.parametrize("option", ["--tap", "--stream"])
+def test_an_empty_name_means_no_table(run: Run, shop: Lake, root: Path, option: str) -> None:
+    """As of a variable of a shell that is not set."""
+    assert run("project", "run", root, "--all").exit_code == 0
+    dropped = run("project", "drop", root, option, "", "--delete")
+    assert (dropped.exit_code, "no table is made from" in dropped.stderr) == (2, True)
+    assert len(names_of(run("project", "ls", root, "--json").stdout)) == 2
+
+
+def test_tables_of_a_tap_that_are_declared_and_not_made_are_listed_and_in_the_way_of_nothing(
+    run: Run, shop: Lake, root: Path, folder: Path
+) -> None:
+    declare(folder, "  users: {from: t.users}\n  events: {from: t.events}\n  gone: {from: {tap: t, stream: nothere}}\n")
+    assert run("project", "run", "users").exit_code == 0
+    assert names_of(run("project", "ls", "--tap", "t", "--json").stdout) == ["events", "users"]
+    for command in ("verify", "gc"):
+        assert names_of(run("project", command, "--tap", "t", "--json").stdout) == ["users"]
+    missing = run("project", "run", "--tap", "t")
+    assert (missing.exit_code, "no stream of this lake is" in missing.output) == (2, True)
+    build_stream(shop, "u", "x", SCHEMA, [user(1)], key_properties=("id",))
+    declare(folder, "  x: {from: u.x}\n  gone: {from: {tap: t, stream: nothere}}\n")
+    alone = run("project", "run", "--tap", "u")
+    assert alone.exit_code == 0, alone.output

@@ -180,7 +180,10 @@ def test_where_messages_expire_a_file_spans_a_tenth_of_their_age() -> None:
     assert [len(group) for group in make_plan(listed, TARGET).groups] == [25]
 
 
-def test_a_file_whose_times_are_unknown_does_not_part_others() -> None:
-    listed = daily(6)
-    listed[3] = msgspec.structs.replace(listed[3], last="soon")
-    assert [len(group) for group in make_plan(listed, TARGET, timedelta(days=40)).groups] == [4, 2]
+def test_files_whose_times_are_unknown_are_joined_with_their_like_alone() -> None:
+    """One among others would keep them all: a search by age ends at it."""
+    listed = daily(8)
+    for at in (3, 4):
+        listed[at] = msgspec.structs.replace(listed[at], last="soon")
+    assert [len(group) for group in make_plan(listed, TARGET, timedelta(days=100)).groups] == [3, 2, 3]
+    assert [len(group) for group in make_plan(listed, TARGET).groups] == [8]

@@ -93,7 +93,7 @@ def plan_collection(storage: Storage, table: str, *, now: datetime, grace: timed
         noted=tuple(file for file in state.retired if file.shown is None),
         young=tally(entry.size for entry in young),
         waiting=tally(file.bytes for file in waiting),
-        until=min(begun) + grace if begun and not any(file.shown is None for file in waiting) else None,
+        until=None if any(file.shown is None for file in waiting) else _after(begun, grace),
     )
 
 
@@ -191,6 +191,13 @@ def _told(found: TableCollection) -> TableGc:
     prefix = table_prefix(found.table)
     keys = [entry.key for entry in found.unlisted] + [prefix + file.path for file in found.due]
     return TableGc(found.table, tuple(keys), found.bytes, found.young, found.waiting, found.until)
+
+
+def _after(begun: Sequence[datetime], grace: timedelta) -> datetime | None:
+    try:
+        return min(begun) + grace if begun else None
+    except OverflowError:
+        return None  # What tells no time waits for ever.
 
 
 def _moment(text: str | None) -> datetime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from singerlake.errors import LakeError
 from singerlake.humanize import counted
@@ -26,15 +26,18 @@ def tables_of_before(lake: LakeContext, pairs: Collection[tuple[str, str]] | Non
             continue
         if found is not None:
             states[name] = found.state
+    touched = {name for name, state in states.items() if any(_is_erased(each, pairs) for each in state.sources)}
+    while more := {name for name, state in states.items() if _read(state) & touched} - touched:
+        touched |= more
     before = {name: why for name, state in states.items() if (why := _made_before(lake, state, pairs))}
-    while more := {
-        name: why for name, state in states.items() if name not in before and (why := _older(state, before))
-    }:
-        before |= more
+    left = states.keys() - before.keys()
+    while older := {name: why for name in left if (why := _older(states[name], states, before, touched))}:
+        left -= older.keys()
+        before |= older
     for name, state in states.items():
         if name in before:
             yield Finding("erased", state_key(name), f"{before[name]}; run 'singerlake project run', or drop the table")
-        elif state.retired and any(each.erased and _is_meant(each, pairs) for each in state.sources):
+        elif state.retired and name in touched:
             what = f"{counted(len(state.retired), 'file')} that the table replaced may hold such records"
             yield Finding("erased", state_key(name), f"{what}; 'singerlake project gc' deletes them", problem=False)
 
@@ -56,9 +59,26 @@ def _made_before(lake: LakeContext, state: TableState, pairs: Collection[tuple[s
     return ""
 
 
-def _older(state: TableState, before: Collection[str]) -> str:
-    found = next((made.table for made in state.made_from if made.table in before), None)
-    return f"the table was made from rows of {found!r}" if found else ""
+def _older(
+    state: TableState, states: Mapping[str, TableState], before: Collection[str], touched: Collection[str]
+) -> str:
+    """Why the table of a statement may hold what the tables that it read no longer do; empty where it cannot."""
+    for made in state.made_from:
+        read = states.get(made.table)
+        if read is None:
+            return f"the table was made from {made.table!r}, which is gone, so that nobody can tell what it holds"
+        # Where records are erased from its stream, a table is made anew, and so is one that a statement makes of it.
+        if made.table in before or (made.table in touched and read.generation != made.generation):
+            return f"the table was made from rows of {made.table!r} from before records were erased"
+    return ""
+
+
+def _read(state: TableState) -> set[str]:
+    return {made.table for made in state.made_from}
+
+
+def _is_erased(source: TableSource, pairs: Collection[tuple[str, str]] | None) -> bool:
+    return bool(source.erased) and _is_meant(source, pairs)
 
 
 def _is_meant(source: TableSource, pairs: Collection[tuple[str, str]] | None) -> bool:

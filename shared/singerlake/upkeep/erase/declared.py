@@ -68,7 +68,9 @@ def check_somewhere(condition: Condition, lake: LakeContext, pairs: Iterable[tup
         error = doubt(condition, state)
         if error is None and state.versions:
             return
-        first = first or error
+        # That a property is declared, and the value wrong, says more than that another stream has no such property.
+        if first is None or (isinstance(first, UnknownNameError) and isinstance(error, SettingError)):
+            first = error
     if first is not None:
         raise first
 

@@ -173,9 +173,12 @@ def _packs(stretch: Iterable[DataFile], target_bytes: int, longest: timedelta | 
 
 
 def _spans(first: DataFile, last: DataFile) -> timedelta:
-    """From the first message of one to the last of another; none where a time is unknown: neither expires by age."""
+    """From the first message of one to the last of another. A file whose times are unknown ends a search by age, so
+    that it is apart from those whose times are known, and not from its like."""
     begin, end = known_span(first.first, first.last), known_span(last.first, last.last)
-    return timedelta(0) if begin is None or end is None else end[1] - begin[0]
+    if begin is None or end is None:
+        return timedelta(0) if begin is end else timedelta.max
+    return end[1] - begin[0]
 
 
 def _worth_it(pack: Sequence[DataFile]) -> Iterator[tuple[int, int]]:

@@ -25,14 +25,13 @@ from singerlake.errors import (
 )
 from singerlake.format import layout
 from singerlake.format.file_id import timed_id
-from singerlake.format.metadata.retention import Retention, retention_of
 from singerlake.format.state.files.data_file import DataFile, NewFile
 from singerlake.format.state.transactions import ReplaceFiles
 from singerlake.glance import at_a_glance
 from singerlake.stores.port import Loaded
 from singerlake.upkeep.context import Commits, LakeContext, StreamContext, record_run
 from singerlake.upkeep.defaults import MOST_WAITING
-from singerlake.upkeep.policy import retentions
+from singerlake.upkeep.policy import age_kept
 from singerlake.upkeep.result import NONE, UNSEEN, Finding, Progress, Report, Tally, reporting
 from singerlake.upkeep.vacuum.join import Differs, FileHead, JoinedFile, alike, checked, join, read_head
 from singerlake.upkeep.vacuum.plan import VacuumPlan, make_plan
@@ -109,13 +108,11 @@ def vacuum_lake(
     done, unread, findings = list[StreamVacuum](), list[Finding](), list[Finding]()
     metadata = lake.root_metadata()
     for name, each in lake.chosen(tap, stream):
-        rule = retention_of(retentions(metadata, name), each)
         started = lake.clock.now()
         bar = reporting(progress, f"{name}/{each}")
         try:
             context = lake.stream(name, each).context()
-            age = rule.age if isinstance(rule, Retention) else None
-            vacuumed = work(context, age=age, dry_run=dry_run, progress=bar)
+            vacuumed = work(context, age=age_kept(metadata, name, each), dry_run=dry_run, progress=bar)
             if vacuumed.joined.files:
                 record_run(context, "vacuum", vacuumed.joined, started=started)
         except (LakeError, SettingError) as error:

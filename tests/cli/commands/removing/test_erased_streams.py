@@ -54,6 +54,12 @@ def test_a_misspelt_condition_is_refused_though_a_stream_was_dropped(
 ) -> None:
     root = lake.storage.url
     assert run("drop", root, "--tap", "u", "--delete").exit_code == 0
+    refused = run(command[0], root, command[1], "no = 1")
+    assert (refused.exit_code, "no version of the stream declares 'no'" in refused.stderr) == (2, True)
+    # Of one stream it is declared otherwise, which says more than that the others lack it.
     refused = run(command[0], root, command[1], "m = 1")
-    assert (refused.exit_code, "no version of the stream declares 'm'" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "'m' is compared with a number, and is declared as string" in refused.stderr) == (
+        2,
+        True,
+    )
     assert run(command[0], root, command[1], "n = 100").exit_code == 0

@@ -32,7 +32,7 @@ def ls(project: Project) -> int:
     BEHIND counts messages of the stream that the table does not hold yet. A star marks a table that is there and that
     no declaration names. Exits with 1 where a table cannot be read or means no stream.
     """
-    result = project.lake.list_tables(project.file, all=project.every, tables=project.meant())
+    result = project.lake.list_tables(project.file, all=project.every, tables=project.meant(declared=True))
     show(result, _say)
     return 1 if any(each.trouble for each in result.tables) else 0
 

@@ -45,31 +45,44 @@ class Project:
     def tables(self) -> tuple[list[Resolved], list[Unresolved]]:
         """The same of those that are meant. Raises ``UnknownNameError``."""
         tables, failed = chosen(*self.resolved(), self.names)
-        if self.tap is None and self.stream is None:
+        if not self._is_of_streams:
             return tables, failed
-        names = self._made_from_these(_sources_of(tables))
-        return [each for each in tables if each.declaration.name in names], []
+        failed = [each for each in failed if self._may_mean(each)]
+        names = self._made_from_these(_sources_of(tables), or_none=bool(failed))
+        return [each for each in tables if each.declaration.name in names], failed
 
-    def meant(self) -> tuple[str, ...]:
-        """The names of the tables, declared or there, that are meant; none means all. Raises ``UnknownNameError``."""
-        if self.tap is None and self.stream is None:
+    def meant(self, *, declared: bool = False) -> tuple[str, ...]:
+        """The names of the tables that are meant, of those that are there or, for a list, also ``declared``; none means
+        all. Raises ``UnknownNameError``."""
+        if not self._is_of_streams:
             return self.names
         source = sources(self.lake.storage)
-        there = {name: found for name in tables_there(self.lake.storage) if (found := source(name))}
-        made_from = _sources_of(self.resolved()[0]) | there
+        made_from = _sources_of(self.resolved()[0]) if declared else {}
+        made_from |= {name: found for name in tables_there(self.lake.storage) if (found := source(name))}
         if self.names:
             made_from = {name: made_from[name] for name in self.names if name in made_from}
         # A name that no table has is an error of the method that is given it.
         unknown = [name for name in self.names if name not in made_from]
         return (*self._made_from_these(made_from), *unknown)
 
-    def _made_from_these(self, tables: Mapping[str, tuple[str, str]]) -> list[str]:
+    @property
+    def _is_of_streams(self) -> bool:
+        return self.tap is not None or self.stream is not None
+
+    def _may_mean(self, failed: Unresolved) -> bool:
+        """Whether a declaration that means no stream may mean one of these: of a text it is not known which tap."""
+        source = next((each.source for each in self.declared if each.name == failed.declared), "")
+        known = isinstance(source, tuple) and self.tap is not None and "*" not in source[0]
+        return not known or bool(matching(self.tap or "", [source[0]]))
+
+    def _made_from_these(self, tables: Mapping[str, tuple[str, str]], *, or_none: bool = False) -> list[str]:
         """Of the tables that are made from these pairs of a tap and a stream, the names of those that are meant."""
-        taps = matching(self.tap or "*", [tap for tap, _ in tables.values()])
-        streams = matching(self.stream or "*", [stream for _, stream in tables.values()])
+        taps, streams = ([pair[place] for pair in tables.values()] for place in (0, 1))
+        taps = taps if self.tap is None else matching(self.tap, taps)
+        streams = streams if self.stream is None else matching(self.stream, streams)
         names = [name for name, (tap, stream) in tables.items() if tap in taps and stream in streams]
-        if not names:
-            asked = ".".join(each or "*" for each in (self.tap, self.stream))
+        if not names and not or_none:
+            asked = ".".join("*" if each is None else each for each in (self.tap, self.stream))
             named = " of these names" if self.names else ""
             raise UnknownNameError(f"no table{named} is made from {asked!r}", hint="singerlake project ls has all")
         return names
