@@ -20,12 +20,14 @@ from singerlake.errors import (
     AccessDeniedError,
     InputError,
     InvalidMessageError,
+    NameTooLongError,
     NoSuchBucketError,
     StorageFullError,
     StorageUnavailableError,
     TruncatedInputError,
     UnknownOutcomeError,
 )
+from singerlake.format.layout import stream_segment
 from singerlake.lake import Lake
 from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.settings import StorageSettings
@@ -127,14 +129,15 @@ class Ingest:
 
     def consume(self, source: IO[Any] | None) -> Counter[str]:
         """Take in all of the input; the counts of messages by type. Input that no Singer reader can accept ends it,
-        after what came before is committed and its STATE emitted. Raises ``InputError`` and what the lake raises."""
+        and so does a name that no lake can, after what came before is committed and its STATE emitted. Raises
+        ``InputError``, ``NameTooLongError`` and what the lake raises."""
         with self._closing_on_error(), self._waker, bar(sys.stderr) as self._progress.bar:
             try:
                 rest = self._read(source)
                 if self._signal is None:
                     self._take_rest(rest)
                     self._early.require_none()
-            except InputError:
+            except (InputError, NameTooLongError):
                 self._drain("failed")
                 raise
         return self._counts
@@ -266,6 +269,8 @@ class Ingest:
         if known is not None and known.line == message.line:
             return
         schema = schema_of(message.line, message.number)
+        # Asked here, since threads that would raise it later may not have committed what came before.
+        stream_segment(schema.stream)
         if self._streams.use_schema(schema):
             self._checks[schema.stream] = RecordCheck(schema.stream, schema.content.key_properties)
             self._progress.seen(schema.stream)

@@ -202,19 +202,24 @@ def test_every_value_is_shown_whole(
 
 
 def records(written: str, columns: int) -> Rows:
-    """The values of each record that are not empty, in the order of the columns: of a table where it fits, or else of
-    records one below another."""
+    """The values of each record that are not empty, in the order of the columns: of a table where it fits, in rows of
+    one line or more, or else of records one below another."""
     found: Rows = []
     inside = ""
-    for line in plain(written):
+    told = [*plain(written), ""]
+    for line, following, marked in zip(told, told[1:], written.splitlines(), strict=False):
         cells = re.split(r" {2,}", line.strip())
-        if len(cells) == 1:
+        is_bold = marked.endswith("\x1b[0m")
+        is_heading = (is_bold or len(cells) > 1) and all(re.fullmatch(HEADING, cell) for cell in cells)
+        if is_heading:
+            inside = "table"
+        elif inside == "table" and line.startswith("    "):
+            found[-1] += cells
+        elif len(cells) == 1 and not (inside == "table" and following.startswith("    ")):
             # A table is followed by its caption, a record by an empty line.
             inside = ""
         elif inside == "table":
             found.append(cells)
-        elif all(re.fullmatch(HEADING, cell) for cell in cells):
-            inside = "table"
         else:
             heading, value = cells
             assert re.fullmatch(HEADING, heading)
@@ -233,7 +238,7 @@ def plain(written: str) -> list[str]:
 ROWS = [("a", "1", ""), ("b" * 30, "22,222", "x" * 40), ("人々", "", "c")]
 
 
-def test_a_narrow_terminal_gets_one_record_below_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_gets_rows_of_several_lines_or_one_field_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = ("NAME", ">COUNT", "LAST")
 
     def printed(width: int) -> list[str]:
@@ -247,10 +252,18 @@ def test_a_narrow_terminal_gets_one_record_below_another(monkeypatch: pytest.Mon
         "three",
     ]
     assert printed(79) == [
+        *("NAME                             COUNT", "    LAST"),
+        "a                                    1",
+        *(f"{'b' * 30}  22,222", f"    {'x' * 40}"),
+        *("人々", "    c"),
+        "three",
+    ]
+    assert printed(43) == [
         *("NAME   a", "COUNT  1", ""),
         *(f"NAME   {'b' * 30}", "COUNT  22,222", f"LAST   {'x' * 40}", ""),
         *("NAME   人々", "LAST   c", ""),
         "three",
     ]
-    assert printed(20) == printed(79)
+    assert printed(20) == printed(43)
+    assert printed(44) == printed(79)
     assert [cell_width(line.partition("c")[0]) for line in printed(80) if "人々" in line] == [40]

@@ -30,6 +30,9 @@ UNTIL_COLLECTED = "until 'singerlake gc --delete' has run twice, a grace time ap
 _SHOWN = 20
 """Lines of a list of keys; ``--json`` has all."""
 _GAP = "  "
+_INDENT = "    "
+_LINES = 3
+"""Lines that a row of a table may take, the second and third of which are indented."""
 SEE_BELOW = "! see below"
 """Stands in a table where a row has no values, and ``say_troubles`` says why."""
 
@@ -144,21 +147,26 @@ def _files(count: Tally, noun: str) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "") -> None:
     """A table on standard output, with a title for each of ``columns``; one that begins with ``>`` is of numbers, which
-    stand to the right. A terminal that is too narrow for it gets one record below another, with a line for each field
-    that has a value. Nothing is ever cut: elsewhere a table is as wide as it needs. A quiet command has no tables."""
+    stand to the right. On a terminal that is too narrow for it each row takes two lines or three, or else a line for
+    each field that has a value. Nothing is ever cut: elsewhere a table is as wide as it needs. A quiet command has no
+    tables."""
     if is_asked("quiet"):
         return
     titles = [column.removeprefix(">") for column in columns]
     cells = [[shown(cell) for cell in row] for row in rows]
     widths = [max(cell_width(row[at]) for row in (titles, *cells)) for at in range(len(columns))]
-    terminal = sys.stdout.isatty()
-    if terminal and sum(widths) + len(_GAP) * (len(widths) - 1) > terminal_columns(sys.stdout):
+    lines = [range(len(columns))]
+    if sys.stdout.isatty():
+        lines = _folded(widths, terminal_columns(sys.stdout))
+    if not 1 <= len(lines) <= _LINES:
         _say_records(titles, cells)
     else:
         for place, row in enumerate((titles, *cells)):
-            padded = (_padded(*each) for each in zip(row, widths, columns, strict=True))
-            line = _GAP.join(padded).rstrip()
-            click.echo(line if place else _heading(line))
+            padded = [_padded(*each) for each in zip(row, widths, columns, strict=True)]
+            for begins, line in zip(("", *[_INDENT] * len(lines)), lines, strict=False):
+                text = _GAP.join(padded[line.start : line.stop]).rstrip()
+                if text or not begins:
+                    click.echo(begins + (text if place else _heading(text)))
     if caption:
         click.echo(caption)
 
@@ -168,6 +176,20 @@ def say_troubles(rows: Iterable[Any]) -> None:
     for each in rows:
         if each.trouble:
             say(f"{name_of(each)}: {shown(each.trouble)}", problem=True)
+
+
+def _folded(widths: Sequence[int], room: int) -> list[range]:
+    """Which columns stand on each line of a row, so that none is longer than ``room``; none where a column alone is."""
+    lines: list[range] = []
+    start, used = 0, 0
+    for at, width in enumerate(widths):
+        if at > start and used + len(_GAP) + width > room:
+            lines.append(range(start, at))
+            start = at
+        used = used + len(_GAP) + width if at > start else width + (len(_INDENT) if lines else 0)
+        if used > room:
+            return []
+    return [*lines, range(start, len(widths))]
 
 
 def _say_records(titles: Sequence[str], records: Sequence[Sequence[str]]) -> None:

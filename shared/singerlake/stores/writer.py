@@ -106,6 +106,11 @@ class StreamWriter:
             self._loaded = loaded
         return self._loaded.manifest
 
+    @property
+    def is_open(self) -> bool:
+        """Whether ``open`` has found the stream's state, or made its first."""
+        return self._loaded is not None
+
     def keep_schema(self, schema: StreamSchema, run: str) -> Manifest:
         """Have the stream known though no message of it came: where it has no version, ``schema`` becomes its first.
         Beside that it is kept as an object of its own, so that a rebuild knows it too. ``run`` is the run's id.

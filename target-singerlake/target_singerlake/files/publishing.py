@@ -292,10 +292,11 @@ class Publisher:
             self._announce()
 
     def say_failed(self) -> None:
-        """After ``close``: have each stream's log say that the run failed, as far as the lake still answers."""
+        """After ``close``: have the log of each stream that was opened say that the run failed, as far as the lake
+        still answers: also where nothing was committed, since the stream lacks what this run read of it."""
         self.status = "failed"
         for channel in self._channels.values():
-            if channel.writer is not None and channel.recorded not in ("", self.status):
+            if channel.writer is not None and channel.writer.is_open and channel.recorded != self.status:
                 try:
                     channel.writer.record(self._run(channel))
                 except SingerlakeError as error:

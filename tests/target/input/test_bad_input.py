@@ -15,7 +15,6 @@ from singer_sdk.exceptions import (
 
 from singerlake.errors import (
     InvalidSchemaError,
-    NameTooLongError,
     SettingError,
     SingerlakeError,
     TruncatedInputError,
@@ -108,9 +107,12 @@ def test_the_bytes_of_a_state_are_passed_on(tmp_path: Path) -> None:
     assert ingest(tmp_path, [b'{"type": "STATE", "value": %s}' % value.encode(), odd]) == [value, '{"n":NaN,"d":1.10}']
 
 
-def test_a_stream_name_that_is_too_long_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NameTooLongError, match="stream name"):
-        ingest(tmp_path, [schema("x" * 300), *records(1, stream="x" * 300)])
+def test_a_stream_name_that_is_too_long_is_named_and_what_came_before_is_kept(tmp_path: Path) -> None:
+    long = [schema("x" * 300), *records(2, stream="x" * 300), state({"at": 2})]
+    done = run(tmp_path / "lake", tmp_path, [schema(), *records(1), state({"at": 1}), *long])
+    assert (done.code, done.states) == (1, ['{"at": 1}'])
+    assert "stream name takes 300 bytes" in done.errors[0]
+    assert kept_ids(tmp_path / "lake") == [1]
 
 
 def test_a_missing_tap_id_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 from singerlake.clock import SystemClock, random_id
 from singerlake.errors import (
     AccessDeniedError,
+    BrokenFileError,
     CorruptObjectError,
     ForeignManifestError,
     LockTimeoutError,
@@ -208,6 +209,24 @@ def test_a_manifest_that_cannot_be_read_is_named_and_left_alone(tmp_path: Path, 
     assert key in str(raised.value)
     assert (tmp_path / key).read_bytes() == body
     assert sorted(path for path in tmp_path.rglob("*.singer.gz")) == before
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_stream_of_which_a_failed_run_committed_nothing_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    if known:
+        ingest(tmp_path, LINES)
+
+    def broken(*_: object, **__: object) -> None:
+        raise BrokenFileError("the disk lies")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "upload", broken)
+        with pytest.raises(BrokenFileError):
+            ingest(tmp_path, LINES)
+    runs = [(each.status, each.files, each.records) for each in manifest(tmp_path).runs]
+    assert runs == [("finished", 1, 6)] * known + [("failed", 0, 0)]
 
 
 def test_a_manifest_of_another_stream_is_refused(tmp_path: Path) -> None:
