@@ -338,6 +338,11 @@ def test_a_stream_that_is_not_there_is_an_error_that_lists_those_that_are(
         read(lake.stream("tap-a", "fligths"))
     with pytest.raises(UnknownNameError, match="no tap 'tap-b' in this lake; it has: tap-a"):
         read(lake.stream("tap-b", "flights"))
+    publish(lake, tmp_path, "tap-a", "planes")
+    with pytest.raises(UnknownNameError, match=r"did you mean 'planes'\? it has: flights, planes"):
+        read(lake.stream("tap-a", "Planes"))
+    with pytest.raises(UnknownNameError, match="no tap 'planes' in this lake; it is a stream of tap-a"):
+        read(lake.stream("planes", "flights"))
     assert caplog.text == ""
 
 

@@ -50,6 +50,11 @@ def with_site_links(markdown: str, source: str) -> str:
     return _LINK.sub(link, markdown)
 
 
+def on_post_build(config: Any) -> None:
+    """Leave out the page for what is not found: its links begin at the server's root, and the site may lie below it."""
+    (Path(config["site_dir"]) / "404.html").unlink(missing_ok=True)
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are not below ``docs/``."""
     from mkdocs.structure.files import File
@@ -59,7 +64,12 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+_BOOSTS = (("explanation/decisions/", 0.2), ("changelog", 0.2), ("how-to/", 2), ("reference/settings", 4))
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Point the links of a page at pages."""
+    """Point the links of a page at pages, and have the search show what is done before why."""
+    boost = next((boost for begins, boost in _BOOSTS if page.file.src_uri.startswith(begins)), 1)
+    page.meta.setdefault("search", {"boost": boost})
     source = Path(page.file.abs_src_path).resolve().relative_to(ROOT).as_posix()
     return with_site_links(markdown, source)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from singerlake.adapters import DEFAULT_STORE, IN_A_DATABASE, open_marks, open_storage
 from singerlake.clock import Clock, IdSource, SystemClock, random_id
-from singerlake.errors import LakeError, NotALakeError, SettingError, UnknownNameError
+from singerlake.errors import LakeError, NotALakeError, SettingError, SingerlakeError, UnknownNameError
 from singerlake.format import layout
 from singerlake.format.metadata import catalogue, root
 from singerlake.format.state.model import Manifest
@@ -108,10 +110,20 @@ class Lake:
     def require(self) -> Lake:
         """This lake, if there is one. Raises ``NotALakeError``."""
         if not self.exists():
-            raise NotALakeError(
-                "nothing here is a lake", hint="check lake_root; a lake has a folder 'raw'", lake_root=self.storage.url
-            )
+            around = self._lake_around()
+            hint = "check lake_root; a lake has a folder 'raw'" if around is None else f"the lake is {around}"
+            raise NotALakeError("nothing here is a lake", hint=hint, lake_root=self.storage.url)
         return self
+
+    def _lake_around(self) -> str | None:
+        """The root of the lake whose raw streams this one's root lies among; None where it does not."""
+        url = self.storage.url + "/"
+        for found in re.finditer(f"/{layout.RAW}/", url):
+            outer = url[: found.start()]
+            with suppress(SingerlakeError):
+                if open_storage(outer, self.settings).head(layout.root_metadata_key()) is not None:
+                    return outer
+        return None
 
     def root_metadata(self) -> root.RootMetadata | None:
         """What ``singerlake.json`` says, or, where it is missing, its copy; None where there is neither. Raises
@@ -121,7 +133,16 @@ class Lake:
     def lake_id(self, manifest_store: str | None = None) -> str:
         """The lake's identity, by which databases know it. Where there is no root metadata it is written, with the id
         that the streams name, or a new one where none does. ``manifest_store``: what streams not yet born will get;
-        None: what the others have. Raises ``LostStateError`` where the streams name several."""
+        None: what the others have. Raises ``LostStateError`` where the streams name several, and ``SettingError`` where
+        a new lake would lie among the streams of another."""
+        if self._root.seen_id() is None and f"/{layout.RAW}/" in self.storage.url + "/" and not self.exists():
+            around = self._lake_around()
+            if around is not None:
+                raise SettingError(
+                    "lake_root is a folder within another lake, where its streams are",
+                    hint=f"set lake_root to {around}, or to a folder outside of it",
+                    lake_root=self.storage.url,
+                )
         return self._root.lake_id(manifest_store, default_kind=DEFAULT_STORE)
 
     def known_lake_id(self) -> str | None:
@@ -356,8 +377,13 @@ class Lake:
         """Stream names of a tap that is there. Raises ``UnknownNameError``, which lists the taps."""
         known_taps = self.taps()
         if tap not in known_taps:
-            raise UnknownNameError(f"no tap {tap!r} in this lake", hint=_known(known_taps), lake_root=self.storage.url)
+            raise self._no_tap(tap, known_taps)
         return self.streams(tap)
+
+    def _no_tap(self, tap: str, known: Sequence[str]) -> UnknownNameError:
+        of = [each for each in known if matching(tap, self.streams(each))]
+        hint = f"it is a stream of {_listed(of)}" if of else _known(known, tap)
+        return UnknownNameError(f"no tap {tap!r} in this lake", hint=hint, lake_root=self.storage.url)
 
     def existing_stream(self, tap: str, name: str) -> LakeStream:
         """One stream that is there. Raises ``UnknownNameError``, which lists those that are."""
@@ -366,7 +392,7 @@ class Lake:
     def _known_stream(self, tap: str, name: str, known: list[str]) -> LakeStream:
         if name not in known:
             raise UnknownNameError(
-                f"tap {tap!r} has no stream {name!r}", hint=_known(known), lake_root=self.storage.url
+                f"tap {tap!r} has no stream {name!r}", hint=_known(known, name), lake_root=self.storage.url
             )
         return LakeStream(self, tap, name)
 
@@ -465,7 +491,7 @@ class Lake:
             return known
         meant = matching(tap, known)
         if not meant:
-            raise UnknownNameError(f"no tap {tap!r} in this lake", hint=_known(known), lake_root=self.storage.url)
+            raise self._no_tap(tap, known)
         return meant
 
     def chosen(self, tap: str | None = None, stream: str | None = None) -> list[tuple[str, str]]:
@@ -479,7 +505,8 @@ class Lake:
         if not meant:
             where = f"tap {tap!r}" if tap is not None else "this lake"
             known = sorted({each for _, each in every})
-            raise UnknownNameError(f"{where} has no stream {stream!r}", hint=_known(known), lake_root=self.storage.url)
+            hint = _known(known, stream)
+            raise UnknownNameError(f"{where} has no stream {stream!r}", hint=hint, lake_root=self.storage.url)
         return [pair for pair in every if pair[1] in meant]
 
     def one_tap(self, tap: str | None = None) -> str:
@@ -1015,8 +1042,10 @@ def _one(kind: str, found: Sequence[Found], called: Callable[[Found], str], lake
     return found[0]
 
 
-def _known(names: Sequence[str]) -> str:
-    return f"it has: {_listed(names)}" if names else "it has none yet"
+def _known(names: Sequence[str], asked: str) -> str:
+    near = get_close_matches(asked, names, n=1)
+    meant = f"did you mean {near[0]!r}? " if near and len(names) > 1 else ""
+    return f"{meant}it has: {_listed(names)}" if names else "it has none yet"
 
 
 def _listed(names: Sequence[str]) -> str:

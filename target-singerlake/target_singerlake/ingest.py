@@ -348,7 +348,7 @@ class Ingest:
         except BaseException as error:
             self._close_all()
             if isinstance(error, Exception) and not isinstance(error, _OUT_OF_REACH):
-                self._publisher.say_failed()
+                self._publisher.say_failed(self._streams.names)
             raise
 
     def _close_all(self) -> None:

@@ -103,6 +103,8 @@ class TargetSingerlake(Target):
         )
         if self._signal is not None:
             self._ingest.stop(self._signal)
+        if source is None and sys.stdin is not None and sys.stdin.isatty():
+            self.logger.info("Waiting for Singer messages on standard input; pipe a tap into this command")
         return self._ingest.consume(source)
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from singerlake.cli.help import Documented
 from singerlake.cli.main import main
+from singerlake.cli.options import size_within
 from singerlake.cli.output import counted, shown, size
 from singerlake.errors import AccessDeniedError, NotALakeError
 from singerlake.format import layout
@@ -99,6 +100,22 @@ def test_what_is_a_lake_is_not_taken_for_a_name(
     assert run("diff", root.name, "v1", "v2", "--stream", "flights", env=elsewhere).stderr == ""
     Path("v2/raw/photos").mkdir(parents=True)
     assert run("diff", "./v1", "v2", "v1", "--stream", "flights", env=elsewhere).stderr.startswith("error: stream")
+
+
+@pytest.mark.parametrize(("text", "bytes"), [("10MB", 10**7), ("3 kb", 3000), ("1048576", 1 << 20), ("2g", 2 * 10**9)])
+def test_a_size_is_read_as_people_write_it(text: str, bytes: int) -> None:
+    assert size_within(1, 5 << 30)(text) == bytes
+
+
+@pytest.mark.parametrize("text", ["", "0", "ten", "-1", "1.5MB", "10MiB", "9TB", "1" * 30])
+def test_a_size_that_is_not_one_or_out_of_bounds_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="write 10000000 or 10MB"):
+        size_within(1, 5 << 30)(text)
+
+
+def test_a_stream_behind_the_lake_is_answered_with_its_option(run: Run, lake: Lake) -> None:
+    told = run("tail", lake.storage.url, "flights")
+    assert (told.exit_code, "Streams are named by --stream" in told.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("word", ["", "\x1b[31m", "nul\0", "x" * 5000, "--", "~nobody/x"])

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from singerlake.clock import timestamp
 from singerlake.errors import AccessDeniedError
@@ -169,6 +170,7 @@ def test_a_table_stands_as_its_checks_and_what_it_reads_say(tmp_path: Path) -> N
     fine = table("fine", "t", "s")
     failing = TableRun(id="r", at="", kind="run", checks={"id > 0": 3, "id < 9": 0})
     whole = fine.sources[0]
+    put_table(lake, replace(table("rebuilt", "t", "s"), sources=(replace(whole, lineage="another"),)))
     put_table(lake, fine, table("checked", "t", "s", runs=(failing,)))
     put_table(lake, table("begun", "t", "s", generation=0, sources=()))
     for name, rows in (("as_it_is", fine.rows_id), ("older", "0")):
@@ -184,10 +186,13 @@ def test_a_table_stands_as_its_checks_and_what_it_reads_say(tmp_path: Path) -> N
         "broken unreadable not the state of a table",
         "checked of t / s check failed",
         "fine of t / s up to date",
+        "rebuilt of t / s outdated",
         "as_it_is a statement over fine up to date",
         "older a statement over fine behind",
     ):
         assert words in text, words
+    looks = said(pages["index.html"])
+    assert "rebuilt table its stream was rebuilt or dropped since it was made; the next run makes it anew" in looks
     assert "made from older rows of fine" in said(pages["tables/older.html"])
     assert "fine older than it has now" in said(pages["tables/older.html"])
     assert "fine as it has now" in said(pages["tables/as_it_is.html"])

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import click
 
 _UNCUT = 1_000
+_NAMED = "Streams are named by --stream; put a pattern such as 'log_*' into quotes."
 
 
 class SettingOption(click.Option):
@@ -54,6 +55,10 @@ class Documented(click.Command):
             raise click.NoSuchOption(
                 error.option_name, possibilities=self._meant(ctx, error.option_name), ctx=ctx
             ) from None
+        except click.UsageError as error:
+            if "unexpected extra argument" in error.message and any(each.name == "stream" for each in self.params):
+                raise click.UsageError(f"{error.message}. {_NAMED}", ctx=ctx) from None
+            raise
 
     def _meant(self, ctx: click.Context, name: str) -> list[str]:
         own: list[str] = []

@@ -42,7 +42,7 @@ def find_lake(
         return Meant(words[0])
     elsewhere = named_elsewhere(file)
     if words and (elsewhere is None or is_lake(words[0])):
-        is_a_name = os.sep not in words[0] and elsewhere is not None and not _is_same(words[0], elsewhere)
+        is_a_name = os.sep not in words[0] and elsewhere is not None and not is_same(words[0], elsewhere)
         if noted and is_a_name and not is_asked("quiet"):
             # The command is about to work on another lake than it would without the word.
             click.echo(f"note: {shown(words[0])} is a lake, and not taken for a name", err=True)
@@ -68,7 +68,8 @@ def is_lake(word: str) -> bool:
         return False
 
 
-def _is_same(word: str, root: str) -> bool:
+def is_same(word: str, root: str) -> bool:
+    """Whether two roots are one, however they are written."""
     try:
         return os.path.realpath(word) == os.path.realpath(root)
     except (OSError, ValueError):

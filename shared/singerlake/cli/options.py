@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -267,6 +268,23 @@ def duration(text: str) -> timedelta:
         return age_of(text, "duration")
     except SettingError as error:
         raise click.BadParameter(f"{error.message}; write 90s, 30m, 12h or 7d") from None
+
+
+_SIZE = re.compile(r"(\d{1,18})\s*(|k|M|G|T)B?", re.ASCII | re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def size_within(least: int, most: int) -> Callable[[str], int]:
+    """Reads bytes as commands write them, ``10MB`` or ``10000000``, in powers of 1,000."""
+
+    def size(text: str) -> int:
+        found = _SIZE.fullmatch(text.strip())
+        count = int(found[1]) * 1000 ** _POWERS[found[2].lower()] if found else -1
+        if not least <= count <= most:
+            raise click.BadParameter(f"{text!r} is not a size from {least:,} to {most:,} bytes; write 10000000 or 10MB")
+        return count
+
+    return size
 
 
 def grace_option(does: str) -> Callable[[Command], Command]:

@@ -158,7 +158,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str
     lines = [range(len(columns))]
     if sys.stdout.isatty():
         lines = _folded(widths, terminal_columns(sys.stdout))
-    if not 1 <= len(lines) <= _LINES:
+    if len(lines) > _LINES:
         _say_records(titles, cells)
     else:
         for place, row in enumerate((titles, *cells)):
@@ -179,7 +179,7 @@ def say_troubles(rows: Iterable[Any]) -> None:
 
 
 def _folded(widths: Sequence[int], room: int) -> list[range]:
-    """Which columns stand on each line of a row, so that none is longer than ``room``; none where a column alone is."""
+    """Which columns stand on each line of a row, so that none is longer than ``room`` but for a column that is."""
     lines: list[range] = []
     start, used = 0, 0
     for at, width in enumerate(widths):
@@ -187,8 +187,6 @@ def _folded(widths: Sequence[int], room: int) -> list[range]:
             lines.append(range(start, at))
             start = at
         used = used + len(_GAP) + width if at > start else width + (len(_INDENT) if lines else 0)
-        if used > room:
-            return []
     return [*lines, range(start, len(widths))]
 
 

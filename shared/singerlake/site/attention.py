@@ -92,6 +92,9 @@ def of_table(table: TableFacts, older: Sequence[str] = ()) -> Finding:
     if failing:
         more = f"; {len(failing) - _CHECKS:,} more" if len(failing) > _CHECKS else ""
         return Finding(Level.CHECK, "check failed", "; ".join(failing[:_CHECKS]) + more)
+    if standing.outdated:
+        says = f"{standing.outdated} since it was made; the next run makes it anew"
+        return Finding(Level.STALE, "outdated", says)
     if standing.behind:
         return Finding(Level.BEHIND, "behind", f"behind its stream by {counted(standing.behind, 'message')}")
     if older:

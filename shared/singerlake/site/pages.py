@@ -31,7 +31,7 @@ from singerlake.site.paths import (
 )
 from singerlake.site.picture import Picture, picture
 from singerlake.site.table_page import CHECKS, check_rows, column_tree, declared, inputs_of, statement
-from singerlake.site.tree import pages_of, tree_of
+from singerlake.site.tree import Node, pages_of, tree_of
 from singerlake.upkeep.reports.schema_diff import SchemaDiff
 
 ROWS = 300
@@ -449,9 +449,14 @@ def _tree(facts: VersionFacts) -> list[Any]:
 
 
 def _property_names(stream: StreamFacts) -> list[str]:
-    schema = stream.current.schema.schema if stream.current else None
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    return list(properties) if isinstance(properties, dict) else []
+    """The names of a stream's properties; of one within another, with the way to it, as ``address.street``."""
+    return [name for node in tree_of(stream.current.schema.schema) for name in _ways(node)] if stream.current else []
+
+
+def _ways(node: Node, above: str = "") -> Iterator[str]:
+    yield above + node.name
+    for each in node.children:
+        yield from _ways(each, f"{above}{node.name}.")
 
 
 def _chunks(rows: Sequence[Item], most: int) -> list[Sequence[Item]]:

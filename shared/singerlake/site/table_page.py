@@ -104,7 +104,8 @@ def declared(standing: Standing) -> Iterator[tuple[str, str]]:
     for key, words in _DECLARED:
         value = standing.declaration.get(key)
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
-        if text:
+        # What a statement gives is kept as it is.
+        if text and not (key == "keep" and standing.source is None):
             yield words, cut(text, _DECLARED_TEXT)
 
 

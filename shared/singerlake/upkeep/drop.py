@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -17,6 +18,7 @@ import msgspec
 
 from singerlake.clock import timestamp
 from singerlake.errors import (
+    LakeError,
     SingerlakeError,
     UnknownNameError,
     UnknownOutcomeError,
@@ -151,11 +153,13 @@ def drop_streams(
 def drop_run(
     lake: LakeContext, tap: str, stream: str | None, run: str, *, now: bool, dry_run: bool, progress: Report | None
 ) -> DropRunResult:
-    """Drop the messages of a run from a tap's streams, or from one of them. Raises ``UnknownNameError`` where no stream
-    holds any."""
+    """Drop the messages of a run, named by its id or its writer, from a tap's streams, or from one of them. Raises
+    ``UnknownNameError`` where no stream holds any."""
     done, failed = list[EraseResult](), list[DropFailure]()
     begun = set[tuple[str, str]]()
-    for each, name in lake.chosen(tap, stream):
+    pairs = lake.chosen(tap, stream)
+    run = _id_of(lake, pairs, run)
+    for each, name in pairs:
         bar = reporting(progress, f"{each}/{name}")
         try:
             with expected_errors(tap=each, stream=name):
@@ -174,9 +178,20 @@ def drop_run(
             failed.append(DropFailure(each, name, (each, name) in begun, error))
     if not failed and not any(one.messages or one.left or one.findings for one in done):
         raise UnknownNameError(
-            f"no file holds a message of run {run!r}", hint="'singerlake status --json' shows the ids of runs", tap=tap
+            f"no file holds a message of run {run!r}", hint="'singerlake status' shows the writers of runs", tap=tap
         )
     return DropRunResult(lake=lake.storage.url, dry_run=dry_run, run=run, streams=tuple(done), failed=tuple(failed))
+
+
+def _id_of(lake: LakeContext, pairs: Sequence[tuple[str, str]], run: str) -> str:
+    """The id of the run that ``run`` is the writer of, or else ``run``."""
+    for each, name in pairs:
+        with suppress(LakeError):
+            manifest = lake.stream(each, name).state()
+            for known in manifest.runs if manifest else ():
+                if known.writer == run:
+                    return known.id
+    return run
 
 
 _ATTEMPTS = 20

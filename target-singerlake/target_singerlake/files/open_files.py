@@ -115,6 +115,11 @@ class OpenFiles:
         bare, self._bare = list(self._bare.values()), {}
         return bare
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The streams whose SCHEMA came."""
+        return tuple(self._streams)
+
     def schema(self, name: str) -> Schema | None:
         """The schema a stream has now; None before its first."""
         stream = self._streams.get(name)

@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -291,17 +291,18 @@ class Publisher:
         if self._to_announce:
             self._announce()
 
-    def say_failed(self) -> None:
-        """After ``close``: have the log of each stream that was opened say that the run failed, as far as the lake
-        still answers: also where nothing was committed, since the stream lacks what this run read of it."""
+    def say_failed(self, streams: Collection[str]) -> None:
+        """After ``close``: have the log of each of ``streams``, those of the input, say that the run failed, as far as
+        the lake still answers. A stream that is not there yet is not made for it."""
         self.status = "failed"
-        for channel in self._channels.values():
-            if channel.writer is not None and channel.writer.is_open and channel.recorded != self.status:
-                try:
-                    channel.writer.record(self._run(channel))
-                except SingerlakeError as error:
-                    logger.debug("could not record how the run ended: %s", error)
-                    return
+        try:
+            for name in streams:
+                channel = self._channel(name)
+                is_open = channel.writer is not None and channel.writer.is_open
+                if channel.recorded != self.status and (is_open or name in self._known_streams()):
+                    self._writer(channel).record(self._run(channel))
+        except SingerlakeError as error:
+            logger.debug("could not record how the run ended: %s", error)
 
     def close(self) -> None:
         """End the threads: what is being committed is, what waits for it is dropped."""

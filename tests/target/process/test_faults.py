@@ -19,8 +19,10 @@ from singerlake.errors import (
     BrokenFileError,
     CorruptObjectError,
     ForeignManifestError,
+    InvalidMessageError,
     LockTimeoutError,
     MissingFileError,
+    NotALakeError,
     SettingError,
     StorageFullError,
     UnsupportedFormatError,
@@ -227,6 +229,25 @@ def test_a_stream_of_which_a_failed_run_committed_nothing_says_so(
             ingest(tmp_path, LINES)
     runs = [(each.status, each.files, each.records) for each in manifest(tmp_path).runs]
     assert runs == [("finished", 1, 6)] * known + [("failed", 0, 0)]
+
+
+def test_a_run_that_fails_before_a_record_is_failed_in_the_streams_of_its_input(tmp_path: Path) -> None:
+    ingest(tmp_path, LINES)
+    with pytest.raises(InvalidMessageError):
+        ingest(tmp_path, [schema(), schema("new"), b"nonsense"])
+    for stream, runs in (("users", ["finished", "failed"]), ("new", ["failed"])):
+        assert [each.status for each in manifest(tmp_path, stream).runs] == runs
+
+
+def test_a_lake_is_not_made_among_the_streams_of_another(tmp_path: Path) -> None:
+    ingest(tmp_path, LINES)
+    for within in ("raw", f"raw/{TAP}"):
+        with pytest.raises(SettingError, match=f"within another lake.*set lake_root to {tmp_path}, or"):
+            ingest(tmp_path / within, LINES)
+    with pytest.raises(NotALakeError, match=f"the lake is {tmp_path}"):
+        Lake.open(str(tmp_path / "raw")).require()
+    assert not list(tmp_path.glob("raw/**/raw"))
+    assert ingest(tmp_path / "raw/elsewhere/../../other/raw", LINES)
 
 
 def test_a_manifest_of_another_stream_is_refused(tmp_path: Path) -> None:

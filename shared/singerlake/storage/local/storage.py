@@ -389,6 +389,8 @@ def translate(error: OSError, key: str, root: str) -> SingerlakeError:
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         kind, message = AccessDeniedError, "permission denied in the lake's folder"
         hint = "check its owner and mode, or change lake_root"
+        if error.errno == errno.EROFS:
+            message, hint = "the lake's file system is mounted to be read alone", "mount it otherwise"
     elif error.errno == errno.ELOOP:
         kind, message = AccessDeniedError, "the lake contains a symbolic link, and links in a lake are not followed"
         hint = "move what it points at into the lake, or remove it"

@@ -24,8 +24,9 @@ RUNS = ("run", "rebuild")
 class Standing:
     """A published table, of the stream of ``source``, or of a statement that read the tables ``made_from``. ``behind``
     counts messages of its stream that it does not hold yet, all of them where the stream was rebuilt or erased from
-    since; None where the stream's state is not known, and for a statement. ``runs``: the newest first. ``checks`` are
-    ``(column, condition, action)``, and ``failing`` counts rows of the last run that one does not hold for."""
+    since; None where the stream's state is not known, and for a statement. ``outdated`` says which of these happened,
+    and is empty where none did. ``runs``: the newest first. ``checks`` are ``(column, condition, action)``, and
+    ``failing`` counts rows of the last run that one does not hold for."""
 
     table: str
     declaration: Mapping[str, Any]
@@ -36,6 +37,7 @@ class Standing:
     bytes: int
     behind: int | None
     runs: tuple[TableRun, ...]
+    outdated: str = ""
     checks: tuple[tuple[str, str, str], ...] = ()
     failing: Mapping[str, int] = field(default_factory=dict)
 
@@ -66,6 +68,7 @@ def standing_of(state: TableState, newest: TableSource | None) -> Standing:
         bytes=state.bytes,
         behind=None if newest is None or source is None else source.behind(newest),
         runs=runs,
+        outdated="" if newest is None or source is None else source.outdated(newest),
         checks=tuple((column, text, action) for column, text, action in state.declaration.get("checks", ())),
         failing=dict(runs[0].checks) if runs else {},
     )

@@ -40,8 +40,14 @@ class TableSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def behind(self, newest: TableSource) -> int:
         """How many messages of the whole stream, as it is now, the table does not hold yet: all of them where it will
         be made anew, since the stream was rebuilt or records were erased."""
-        goes_on = self.lineage == newest.lineage and self.knows_holes_of(newest)
+        goes_on = not self.outdated(newest)
         return newest.offset - max(self.offset if goes_on else 0, newest.floor)
+
+    def outdated(self, newest: TableSource) -> str:
+        """Why the table will be made anew from the stream as it is now; empty where it goes on."""
+        if self.lineage != newest.lineage:
+            return "its stream was rebuilt or dropped"
+        return "" if self.knows_holes_of(newest) else "records of its stream were erased"
 
     def knows_holes_of(self, other: TableSource) -> bool:
         """Whether all that is erased in ``other``, the stream at another time, was erased here, as far as it has not

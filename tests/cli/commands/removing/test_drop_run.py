@@ -56,7 +56,8 @@ def test_what_a_run_brought_goes_from_every_stream(run: Run, root: Path, joined:
     assert "t/a: 4 messages would be dropped in 1 of " in shown.stdout
     assert "t/b: 4 messages would be dropped in 1 of " in shown.stdout
     assert everything(root) == before
-    told = run("drop", root, "--tap", "t", "--run", bad, "--delete", "--now")
+    writer = next(each.writer for each in Lake.open(str(root)).stream("t", "b").snapshot().runs if each.id == bad)
+    told = run("drop", root, "--tap", "t", "--run", writer, "--delete", "--now")
     assert told.exit_code == 0
     assert "t/a: 4 messages dropped in 1 of " in told.stdout
     assert (ids(root, "a"), ids(root, "b")) == ([0, 1, 2, 20, 21, 22], [0, 1, 2])

@@ -27,6 +27,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_the_taps_of_a_lake_are_named_where_it_has_several(run: Run) -> None:
+    for tap in ("a", "b"):
+        build_stream(Lake.open("lake"), tap, "users", {"properties": {"id": {"type": "integer"}}}, [{"id": 1}])
+    said = run("init").stdout.splitlines()[-2:]
+    assert said == ["lake lake, tap my-tap", "the lake has a, b; --tap TAP writes one of them into the files"]
+    assert run("init", "--tap", "b").stdout.splitlines()[-1].endswith("lake, tap b")
+
+
 def test_what_it_writes_takes_a_capture_and_makes_its_tables(run: Run, folder: Path) -> None:
     done = run("init")
     assert (done.exit_code, done.stdout.splitlines()) == (

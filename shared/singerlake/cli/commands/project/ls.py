@@ -54,10 +54,10 @@ def _row(each: ListedTable) -> tuple[str, ...]:
     return (
         name,
         each.source or "",
-        each.keep or "not made yet",
+        each.keep or "",
         *("" if count is None else f"{count:,}" for count in (each.rows, each.files)),
         "" if each.bytes is None else size(each.bytes),
         "" if each.behind is None else f"{each.behind:,}",
-        minute(last) if last is not None else "",
+        minute(last) if last is not None else "" if each.keep else "not made yet",
         checks_in_short(*each.checks) if each.checks is not None else "",
     )

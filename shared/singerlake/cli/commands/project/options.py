@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from singerlake.cli import completion
-from singerlake.cli.lakes import find_file, find_lake, read
+from singerlake.cli.lakes import find_file, find_lake, is_same, read
 from singerlake.cli.options import settings_in, stream_named, tap_named, with_settings
 from singerlake.cli.output import shown
 from singerlake.errors import SettingError, UnknownNameError
@@ -118,7 +118,8 @@ def with_project(command: Callable[..., Any], *, declared: bool = False) -> Call
         if path is None and declared and not every:
             raise click.UsageError(f"there is no {TABLES_FILE} here or beside meltano.yml; give --file FILE, or --all")
         found = asked or (read(path) if path is not None else None)
-        if found is not None and file is None and found.lake_root not in (None, meant.root):
+        other = found.lake_root if found is not None and file is None else None
+        if other is not None and not is_same(meant.root, other):
             click.echo(f"note: the lake is {shown(meant.root)}, and not that of {shown(str(path))}", err=True)
         tables = (everything(),) if every else () if found is None else found.tables
         lake = Lake.open(meant.root, storage_settings(config), store_settings(config)).require()

@@ -34,7 +34,7 @@ from singerlake.upkeep.drop import DropResult, DropRunResult, StreamDrop
 @partial(with_lake, stores=True)
 @tap_named("The tap to drop, or whose stream to drop.", metavar="TAP", required=True)
 @stream_option
-@click.option("--run", metavar="ID", help="Drop only the messages that this run of a target brought.")
+@click.option("--run", metavar="WRITER", help="Drop only what this run of a target brought; status shows it.")
 @shows_first("--delete", "Drop", now=DELETE_NOW)
 @result_options
 def drop(lake: Lake, tap: str, stream: str | None, run: str | None, dry_run: bool, now: bool) -> int:

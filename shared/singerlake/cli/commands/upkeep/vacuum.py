@@ -10,7 +10,14 @@ import click
 
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import result_options, shows_first, streams_options, threads_option, with_lake
+from singerlake.cli.options import (
+    result_options,
+    shows_first,
+    size_within,
+    streams_options,
+    threads_option,
+    with_lake,
+)
 from singerlake.cli.output import files, name_of, progress, say, say_findings, show
 from singerlake.lake import Lake
 from singerlake.upkeep.defaults import MOST_WAITING, TARGET_BYTES
@@ -23,11 +30,11 @@ from singerlake.upkeep.vacuum.vacuum import StreamVacuum, VacuumResult
 @streams_options
 @click.option(
     "--target-bytes",
-    type=click.IntRange(1, 5 << 30),
-    default=TARGET_BYTES,
+    type=size_within(1, 5 << 30),
+    default=str(TARGET_BYTES),
     show_default=True,
-    metavar="N",
-    help="The most stored bytes of a joined file. Files of half that size are left alone.",
+    metavar="SIZE",
+    help="The most stored bytes of a joined file, as 64MB. Files of half that size are left alone.",
 )
 @click.option(
     "--most-waiting",

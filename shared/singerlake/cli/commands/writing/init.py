@@ -56,6 +56,8 @@ def init(ctx: click.Context, /, words: str | None, tap: str | None, **settings: 
         differs = ", and differs" if name not in written and not _is_same(Path(name), text) else ""
         say(f"{name}: {'written' if name in written else f'is there already{differs}, and stays as it is'}")
     say(f"lake {shown(root)}, tap {shown(tap)}")
+    if taps and tap not in taps:
+        say(f"the lake has {', '.join(map(shown, taps))}; --tap TAP writes one of them into the files")
 
 
 def _write(path: Path, text: str) -> bool:
