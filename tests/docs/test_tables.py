@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from singerlake.conditions import condition_of, parse_condition
-from singerlake.tables.declaration.model import Action, Format, Formulas, Keep, NullKeys
+from singerlake.tables.declaration.model import ICEBERG, Action, Format, Formulas, Keep, NullKeys
 from singerlake.tables.declaration.yaml_file import KEYS, read_file
 from singerlake.tables.state.types import SIMPLE
 from singerlake.tables.tasks.files import FORMATS
@@ -38,6 +38,8 @@ def test_every_word_is_there() -> None:
             assert f"`{word.value}`" in told[key], word
     for each in Format:
         assert (f"`{each.value}`" in told["`format`"]) == (each in FORMATS), each
+    for name in (Format.DELTA.value, ICEBERG):
+        assert f"`{name}`" in told["`also`"]
 
 
 def test_every_type_is_there() -> None:

@@ -167,7 +167,7 @@ def case(seed: int) -> Case:
     }
     batches[-1] = replace(batches[-1], run=True)
     if declared.format == "parquet" and _is_for_delta(declared, batches):
-        declared = replace(declared, format="delta")
+        declared = replace(declared, format="delta", iceberg=True)
     return Case(seed, declared, tuple(batches), sizes)
 
 

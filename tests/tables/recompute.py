@@ -52,6 +52,7 @@ class Declared:
     deletions: str = "hard"
     null_keys: str = "fail"
     format: str = "parquet"
+    iceberg: bool = False
 
     def rule(self, name: str) -> Rule:
         return self.rules.get(name) or Rule()

@@ -43,6 +43,7 @@ from tests.lakes import build_stream
 from tests.storage.memory import MemoryStorage
 from tests.tables.cases import Batch, Case
 from tests.tables.delta.replay import replayed, rows_in
+from tests.tables.iceberg import seen as iceberg
 from tests.tables.recompute import Declared, Expected, Test, expected
 from tests.tables.typed import written
 
@@ -113,6 +114,7 @@ def declaration_of(declared: Declared, name: str = TABLE) -> TableDeclaration:
         deletions=Deletions(declared.deletions),
         null_keys=NullKeys(declared.null_keys),
         format=Format(declared.format),
+        iceberg=declared.iceberg,
     )
 
 
@@ -168,7 +170,8 @@ def check_case(case: Case) -> None:
         found = load(lake.storage, TABLE)
         if found is not None and found.state.is_published:
             assert list(verify_rows(runner, found.state)) == [], "verify finds another table"
-            before = {entry.key for entry in lake.storage.list(table_prefix(TABLE)) if "/_delta_log/" not in entry.key}
+            names = [entry.key for entry in lake.storage.list(table_prefix(TABLE))]
+            before = {name for name in names if not {"_delta_log", "metadata"} & {*name.split("/")}}
             listed = found.state.paths() | {file.path for file in found.state.retired}
             assert before == {state_key(TABLE), *(table_prefix(TABLE) + path for path in listed)}, "something is left"
 
@@ -193,12 +196,16 @@ def run_and_check(runner: TableRunner, declaration: TableDeclaration, wanted: Ex
 
 
 def check_log(table: LakeTable, when: str) -> None:
-    """A reader of the Delta protocol finds the same rows."""
+    """Readers of the Delta protocol and of Iceberg find the same rows."""
     log = replayed(table.storage, table.name)
     assert log is not None, f"{when}: there is no Delta log"
     found = rows_in(table.storage, table.name, log)
     wanted = table.to_arrow().read_all().to_pylist()
     assert _by_offset(found) == _by_offset(wanted), f"{when}: the Delta log shows other rows"
+    if isinstance(table.state.ids, tuple):
+        rows = iceberg.newest_rows(table.storage)
+        assert rows is not None, f"{when}: there is no Iceberg metadata"
+        assert _by_offset(rows) == _by_offset(wanted), f"{when}: Iceberg metadata shows other rows"
 
 
 def _by_offset(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

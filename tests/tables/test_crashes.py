@@ -28,6 +28,7 @@ from tests.fakes import FakeClock, counting_ids
 from tests.storage.memory import MemoryStorage, Step
 from tests.tables.cases import Batch
 from tests.tables.delta.replay import replayed, rows_in
+from tests.tables.iceberg import seen as iceberg
 from tests.tables.marks import MemoryMarks
 from tests.tables.recompute import Declared, Expected, expected
 from tests.tables.tables import (
@@ -53,6 +54,7 @@ DECLARED = {
     "history": Declared("history"),
     "sorted": Declared("latest", sort_by=("at",)),
     "delta": Declared("latest", order_by=("at",), format="delta"),
+    "iceberg": Declared("latest", order_by=("at",), iceberg=True),
 }
 
 
@@ -118,13 +120,15 @@ class World:
         self.check_log(wanted=wanted, when=when)
 
     def check_log(self, *, wanted: tuple[Expected | None, ...], when: str) -> None:
-        """In the format delta the log shows one of these, by a reader of the protocol."""
-        if self.declared.format != "delta":
-            return
-        log = replayed(self.storage, TABLE)
-        shown = None if log is None else _by_offset(rows_in(self.storage, TABLE, log))
+        """In the format delta the log shows one of these, by a reader of the protocol; and so does Iceberg metadata."""
         known = [None if each is None else _by_offset(plain_rows(each)) for each in wanted]
-        assert shown in known, f"{when}: the Delta log shows other rows"
+        if self.declared.format == "delta":
+            log = replayed(self.storage, TABLE)
+            shown = None if log is None else _by_offset(rows_in(self.storage, TABLE, log))
+            assert shown in known, f"{when}: the Delta log shows other rows"
+        for by_hint in (False, True) if self.declared.iceberg else ():
+            rows = iceberg.newest_rows(self.storage, by_hint=by_hint)
+            assert (None if rows is None else _by_offset(rows)) in known, f"{when}: Iceberg metadata shows other rows"
 
     def finish(self, when: str) -> None:
         """The next run brings it to what it should be."""
@@ -332,7 +336,7 @@ def test_a_reader_sees_one_table_at_any_time(kind: str, every: int) -> None:
 
 @pytest.mark.in_turn("kind")
 @pytest.mark.parametrize("every", EVERY)
-@pytest.mark.parametrize("kind", ["latest", "history", "delta"])
+@pytest.mark.parametrize("kind", ["latest", "history", "delta", "iceberg"])
 def test_a_collector_takes_nothing_from_a_run(kind: str, every: int) -> None:
     world = World(DECLARED[kind])
 

@@ -98,7 +98,7 @@ def test_the_next_run_makes_the_table_anew_and_says_why(kind: str) -> None:
     assert state_of(world).generation == 3
 
 
-@pytest.mark.parametrize("kind", ["append", "latest", "delta"])
+@pytest.mark.parametrize("kind", ["append", "latest", "delta", "iceberg"])
 def test_a_collector_leaves_nothing_of_the_records(kind: str) -> None:
     """Their values are in no object of the table: not in rows, nor in what is kept of them in states and logs."""
     world = World(DECLARED[kind])
@@ -113,8 +113,10 @@ def test_a_collector_leaves_nothing_of_the_records(kind: str) -> None:
     earlier = {path for path in everything(world) if path.startswith("g1/")}
     assert earlier
     world.collect(days=0)
-    world.clock.seconds += 9 * 86400
-    world.collect(days=0)
+    # Snapshots that name files which are due leave the metadata a grace time before the files go.
+    for _ in range(2 if kind == "iceberg" else 1):
+        world.clock.seconds += 9 * 86400
+        world.collect(days=0)
     assert not earlier & everything(world).keys()
     assert value not in "".join(logged(world))
     assert value.encode() not in b"".join(everything(world).values())

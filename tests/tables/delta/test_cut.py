@@ -15,7 +15,7 @@ from singerlake.tables.declaration.model import Format
 from singerlake.tables.delta.log import commit_key
 from singerlake.tables.maintain.collect import collect_table
 from singerlake.tables.maintain.drop import drop, plan_drop
-from singerlake.tables.maintain.verify import verify_log
+from singerlake.tables.maintain.verify import verify_derived
 from singerlake.tables.read import LakeTable
 from singerlake.tables.state.keys import state_key
 from tests.tables.delta.test_readers import DECLARED as READ
@@ -51,7 +51,7 @@ def collects(world: World) -> None:
 def check(world: World) -> None:
     """The log shows the table. One that was dropped counts its writes anew, so ``World.check`` does not fit."""
     check_log(LakeTable.load(world.storage, "t"), "mended")
-    assert list(verify_log(world.storage, world.state)) == []
+    assert list(verify_derived(world.storage, world.state)) == []
 
 
 @pytest.mark.parametrize("versions", [2, pytest.param(13, marks=pytest.mark.thorough)])
@@ -75,7 +75,7 @@ def test_a_run_while_the_log_is_deleted_leaves_one_that_the_next_run_mends(
         if len(done) <= number:
             break
         if world.storage.head(state_key("t")) is not None:
-            told |= {each.what for each in verify_log(world.storage, world.state)}
+            told |= {each.what for each in verify_derived(world.storage, world.state)}
         world.run()
         check(world)
         world.turns(1)
@@ -91,7 +91,7 @@ def test_any_commits_may_be_gone(gone: tuple[int, ...]) -> None:
     world.turns(4)
     for version in gone:
         world.storage.delete(commit_key("t", version))
-    assert [each.what for each in verify_log(world.storage, world.state)]
+    assert [each.what for each in verify_derived(world.storage, world.state)]
     world.run()
     world.check()
     world.turns(2)
@@ -114,7 +114,7 @@ def test_a_writer_that_dies_between_the_whole_commit_and_its_checkpoint_is_follo
     with pytest.raises(KeyboardInterrupt):
         world.run()
     world.storage.put = put  # type: ignore[method-assign]
-    (found,) = verify_log(world.storage, world.state)
+    (found,) = verify_derived(world.storage, world.state)
     assert found.what == "a commit of the Delta log is gone; run 'singerlake project run'"
     world.run()
     world.check()

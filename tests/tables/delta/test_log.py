@@ -26,7 +26,7 @@ from singerlake.tables.delta.log import actions_in
 from singerlake.tables.delta.publish import disagreements, publish
 from singerlake.tables.maintain.collect import plan_collection
 from singerlake.tables.maintain.drop import drop, plan_drop
-from singerlake.tables.maintain.verify import verify_log
+from singerlake.tables.maintain.verify import verify_derived
 from tests.storage.memory import MemoryStorage, Step
 from tests.tables.delta.replay import replayed, rows_in
 from tests.tables.delta.world import DECLARED, GRACE, PROPERTIES, World
@@ -78,7 +78,7 @@ def test_a_run_with_nothing_new_brings_the_log_up(monkeypatch: pytest.MonkeyPatc
     world = World()
     world.turns(2)
     world.behind()
-    (found,) = verify_log(world.storage, world.state)
+    (found,) = verify_derived(world.storage, world.state)
     assert found.what == "the Delta log is behind the table; run 'singerlake project run'"
     assert len(world.log) == 2
     runner = runner_of(world.lake)
@@ -307,7 +307,7 @@ def test_what_others_write_is_undone() -> None:
     ]
     body = "\n".join(map(json.dumps, lines)).encode()
     world.storage.put(f"published/t/_delta_log/{2:020}.json", body)
-    assert [each.what for each in verify_log(world.storage, world.state)]
+    assert [each.what for each in verify_derived(world.storage, world.state)]
     world.run()
     world.check()
 
@@ -326,7 +326,7 @@ def test_a_damaged_log_is_told_and_written_anew(name: int, body: bytes, what: st
     world = World()
     world.turns(3)
     world.storage.put(f"published/t/_delta_log/{name:020}.json", body)
-    (found,) = verify_log(world.storage, world.state)
+    (found,) = verify_derived(world.storage, world.state)
     assert what in found.what
     world.capture()
     with pytest.raises(CorruptObjectError, match="move the table's folder _delta_log away") as raised:
@@ -356,7 +356,7 @@ def test_a_damaged_checkpoint_is_told(damage: str) -> None:
         "other": other.getvalue(),
     }
     world.storage.put(key, bodies[damage])
-    (found,) = verify_log(world.storage, world.state)
+    (found,) = verify_derived(world.storage, world.state)
     assert "not a checkpoint of a Delta log" in found.what
     assert found.key == key
 

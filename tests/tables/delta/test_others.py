@@ -11,7 +11,7 @@ import pytest
 
 from singerlake.tables.declaration.model import Format, Keep
 from singerlake.tables.maintain.collect import collect_table
-from singerlake.tables.maintain.verify import verify_log
+from singerlake.tables.maintain.verify import verify_derived
 from singerlake.tables.read import LakeTable
 from tests.tables.delta.test_readers import DECLARED, PROPERTIES, capture, check_readers, lake_in, record
 from tests.tables.tables import runner_of, small_sizes
@@ -39,9 +39,9 @@ def test_what_deltalake_optimizes_the_next_run_undoes(tmp_path: Path) -> None:
     assert len(table.state.files) > 1
     deltalake.DeltaTable(str(tmp_path / "published/t")).optimize.compact()
     (other,) = deltalake.DeltaTable(str(tmp_path / "published/t")).to_pyarrow_dataset().files
-    assert [found.what for found in verify_log(lake.storage, table.state)]
+    assert [found.what for found in verify_derived(lake.storage, table.state)]
     runner_of(lake).run(DECLARED)
-    assert list(verify_log(lake.storage, table.state)) == []
+    assert list(verify_derived(lake.storage, table.state)) == []
     check_readers(tmp_path, table)
 
     def collect(days: float) -> None:

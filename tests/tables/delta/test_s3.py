@@ -11,7 +11,7 @@ import pytest
 from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Partition
 from singerlake.tables.delta import publish as publish_module
-from singerlake.tables.maintain.verify import verify_log
+from singerlake.tables.maintain.verify import verify_derived
 from singerlake.tables.read import LakeTable
 from tests.lakes import build_stream
 from tests.servers.s3 import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, s3_server
@@ -37,7 +37,7 @@ def test_a_table_on_s3_is_a_delta_table(monkeypatch: pytest.MonkeyPatch) -> None
             build_stream(lake, TAP, STREAM, {"properties": PROPERTIES}, records, key_properties=["id"])
             runner_of(lake).run(replace(DECLARED, partition_by=(Partition("v"),)))
         table = LakeTable.load(lake.storage, "t")
-        assert list(verify_log(lake.storage, table.state)) == []
+        assert list(verify_derived(lake.storage, table.state)) == []
         found = deltalake.DeltaTable(root, storage_options=options)
         assert found.version() == 2
         wanted = sorted(table.to_arrow().read_all().to_pylist(), key=lambda row: row["id"])

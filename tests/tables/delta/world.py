@@ -14,7 +14,7 @@ from singerlake.errors import (
 from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Format, TableDeclaration
 from singerlake.tables.maintain.collect import collect_table
-from singerlake.tables.maintain.verify import verify_log
+from singerlake.tables.maintain.verify import verify_derived
 from singerlake.tables.read import LakeTable
 from singerlake.tables.state.model import TableState
 from tests.fakes import FakeClock
@@ -72,7 +72,7 @@ class World:
         found = sorted(rows_in(self.storage, "t", made), key=lambda row: row["id"])
         assert found == sorted(table.to_arrow().read_all().to_pylist(), key=lambda row: row["id"])
         assert made.transactions["singerlake"] == table.state.number
-        assert list(verify_log(self.storage, table.state)) == []
+        assert list(verify_derived(self.storage, table.state)) == []
         commits = [body for name, body in sorted(self.log.items()) if name.endswith(".json")]
         infos = [json.loads(body.splitlines()[0]).get("commitInfo") for body in commits]
         numbers = [info["singerlake"]["number"] for info in infos if info is not None]

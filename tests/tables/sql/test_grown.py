@@ -18,7 +18,7 @@ from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Action, Check, Format, Keep, TableDeclaration, partition_of
 from singerlake.tables.maintain.collect import collect_table
 from singerlake.tables.maintain.drop import drop, plan_drop
-from singerlake.tables.maintain.verify import verify_files, verify_log
+from singerlake.tables.maintain.verify import verify_derived, verify_files
 from singerlake.tables.project import plan_tables
 from singerlake.tables.run.plan import is_continued, new_rows
 from singerlake.tables.state.commit import commit, load
@@ -289,7 +289,7 @@ def test_files_of_every_format_come_behind_others(lake: Lake, engine: Ids, forma
     assert is_continued(state.runs[-1])
     assert ids(lake, "last") == [0, 1, 2, 3, 0, 1]
     assert list(verify_files(lake.table_runner().engine(0), state)) == []
-    assert list(verify_log(lake.storage, state)) == []
+    assert list(verify_derived(lake.storage, state)) == []
 
 
 def test_a_run_that_comes_second_adds_nothing_twice(lake: Lake, engine: Ids) -> None:

@@ -62,6 +62,10 @@ class Format(StrEnum):
     DELTA = "delta"
 
 
+ALSO, ICEBERG = "also", "iceberg"
+"""The key of a declaration for other formats that describe the same files, and the one that is not a ``Format``."""
+
+
 class Formulas(StrEnum):
     """What becomes of text in csv that a spreadsheet would take for a formula."""
 
@@ -134,6 +138,8 @@ class TableDeclaration:
     """One table of one stream. ``key`` None: the stream's ``key_properties``. ``sort_by`` empty: the key, or capture
     order. ``deleted_when`` None: where ``_sdc_deleted_at`` is not null, if the stream has it.
 
+    ``iceberg``: metadata of that format describe the files, too.
+
     With ``sql`` it is a table of the rows that this statement gives, and of no stream: ``sort_by``, ``partition_by``,
     ``checks`` and the format alone mean something, and names are those of the statement's columns."""
 
@@ -148,6 +154,7 @@ class TableDeclaration:
     columns: Mapping[str, ColumnRule] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     format: Format = Format.PARQUET
+    iceberg: bool = False
     csv_formulas: Formulas = Formulas.KEEP
     metadata: bool = False
     deleted_when: Condition | None = None
@@ -196,4 +203,5 @@ class TableDeclaration:
             "deletions": self.deletions.value,
             "null_keys": self.null_keys.value,
             "sql": self.sql,
+            **({ALSO: [ICEBERG]} if self.iceberg else {}),
         }

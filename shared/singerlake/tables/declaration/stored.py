@@ -9,6 +9,8 @@ from msgspec import structs
 from singerlake.conditions import condition_of, named_condition_of
 from singerlake.errors import CorruptObjectError, SettingError
 from singerlake.tables.declaration.model import (
+    ALSO,
+    ICEBERG,
     Action,
     Check,
     ColumnRule,
@@ -55,7 +57,7 @@ def changes(state: TableState, declaration: TableDeclaration) -> list[str]:
     """What of a declaration is another one than that of the state."""
     # A state that an earlier version wrote lacks what was declared nowhere then.
     before, now = {**_DEFAULTS, **state.declaration}, declaration.to_json()
-    return [name for name in now if before.get(name) != now[name]]
+    return [name for name in (*now, *(() if ALSO in now else (ALSO,))) if before.get(name) != now.get(name)]
 
 
 def _declaration(name: str, kept: dict[str, Any]) -> TableDeclaration:
@@ -78,6 +80,7 @@ def _declaration(name: str, kept: dict[str, Any]) -> TableDeclaration:
         deletions=Deletions(kept.get("deletions", "hard")),
         null_keys=NullKeys(kept["null_keys"]),
         sql=kept.get("sql"),
+        iceberg=ICEBERG in kept.get(ALSO, ()),
     )
 
 

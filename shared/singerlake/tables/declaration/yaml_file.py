@@ -14,6 +14,7 @@ from singerlake.errors import NameTooLongError, SettingError
 from singerlake.settings import TABLES_FILE
 from singerlake.storage.roots import FolderRoot, parse_root
 from singerlake.tables.declaration.model import (
+    ICEBERG,
     Action,
     Check,
     ColumnRule,
@@ -42,6 +43,7 @@ KEYS = (
     "checks",
     "on_check_failure",
     "format",
+    "also",
     "csv_formulas",
     "metadata",
     "deleted_when",
@@ -50,7 +52,7 @@ KEYS = (
 )
 _COLUMN_KEYS, _FROM_KEYS = ("rename", "drop", "cast"), ("tap", "stream")
 _OF_KEYED = ("key", "order_by", "null_keys")
-_OF_STATEMENTS = ("sql", "sort_by", "partition_by", "checks", "on_check_failure", "format", "csv_formulas")
+_OF_STATEMENTS = ("sql", "sort_by", "partition_by", "checks", "on_check_failure", "format", "also", "csv_formulas")
 _INSTEAD = {
     "from": "name tables in the statement",
     "keep": "remove it: every run writes all rows anew",
@@ -83,6 +85,7 @@ def declared_table(name: str, value: Value) -> Declared:
         raise said["deletions"].error(
             f"{value.path} keeps history, which always has the rows of deleted keys", "remove 'deletions'"
         )
+    format, iceberg = _others(said)
     template = TableDeclaration(
         name=name,
         tap="",
@@ -94,7 +97,8 @@ def declared_table(name: str, value: Value) -> Declared:
         partition_by=_partitions(said),
         columns={column: _rule(rule) for column, rule in _columns(said).items()},
         checks=_checks(said),
-        format=_format(said),
+        format=format,
+        iceberg=iceberg,
         csv_formulas=_formulas(value, said),
         metadata="metadata" in said and said["metadata"].flag(),
         deleted_when=_deletion(said["deleted_when"]) if "deleted_when" in said else None,
@@ -111,6 +115,7 @@ def _of_statement(name: str, value: Value, said: Mapping[str, Value]) -> Declare
             raise each.error(f"{value.path} is made by a statement, where {key!r} means nothing", _INSTEAD[key])
     if "*" in name:
         raise value.error(f"{value.path} is one table: * in its name stands for nothing", "write a name without *")
+    format, iceberg = _others(said)
     template = TableDeclaration(
         name=name,
         tap="",
@@ -119,7 +124,8 @@ def _of_statement(name: str, value: Value, said: Mapping[str, Value]) -> Declare
         sort_by=_names(said, "sort_by"),
         partition_by=_partitions(said),
         checks=_checks(said),
-        format=_format(said),
+        format=format,
+        iceberg=iceberg,
         csv_formulas=_formulas(value, said),
         sql=said["sql"].made(statement_of),
         written_at=_written_at(value, said),
@@ -232,6 +238,21 @@ def _format(said: Mapping[str, Value]) -> Format:
     if "format" not in said:
         return Format.PARQUET
     return Format(said["format"].one_of(each.value for each in Format))
+
+
+def _others(said: Mapping[str, Value]) -> tuple[Format, bool]:
+    """The format, which is delta where ``also`` names it, and whether ``also`` names iceberg."""
+    format = _format(said)
+    if "also" not in said:
+        return format, False
+    value = said["also"]
+    value.texts()
+    named = [item.one_of((Format.DELTA.value, ICEBERG)) for item in value.items()]
+    if format not in (Format.PARQUET, Format.DELTA):
+        raise value.error(
+            f"{value.path} describes parquet files, and the format is {format.value}", "remove 'also', or 'format'"
+        )
+    return (Format.DELTA if Format.DELTA.value in named else format), ICEBERG in named
 
 
 def _written_at(value: Value, said: Mapping[str, Value]) -> dict[str, tuple[str, int]]:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
+NAME = "a Delta log"
 CHECKPOINT_AFTER = 10
 """Commits behind the last checkpoint: what Delta's own writers leave to readers."""
 ATTEMPTS = 10
@@ -54,6 +55,11 @@ ATTEMPTS = 10
 def has_log(state: TableState) -> bool:
     """Whether a Delta log goes with the table."""
     return state.is_published and state.declaration.get("format") == Format.DELTA
+
+
+def prefix_of(table: str) -> str:
+    """Everything of a table's log."""
+    return log_prefix(table)
 
 
 def catch_up(storage: Storage, state: TableState, clock: Clock) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from singerlake.errors import BrokenFileError
 from singerlake.tables.formats.port import existing
+from singerlake.tables.state.ids import ELEMENT, Numbered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,6 +81,34 @@ class Parquet:
             return opened.read(columns=existing(columns, opened.schema_arrow.names))
         except pa.ArrowInvalid as error:
             raise BrokenFileError("not a parquet file", hint="run 'singerlake project verify'") from error
+
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def with_ids(rows: pa.Table, ids: Sequence[Numbered]) -> pa.Table:
+    """The same rows, with what has a parquet file say the ids of their columns; as they are where ``ids`` is empty."""
+    import pyarrow as pa
+
+    if not ids:
+        return rows
+    known = {each.name: each for each in ids}
+    return pa.Table.from_arrays(
+        rows.columns, schema=pa.schema([_with_id(each, known[each.name]) for each in rows.schema])
+    )
+
+
+def _with_id(field: pa.Field, own: Numbered) -> pa.Field:
+    import pyarrow as pa
+
+    type, inner = field.type, {each.name: each for each in own.inner}
+    if pa.types.is_struct(type):
+        type = pa.struct(
+            [_with_id(type.field(index), inner[type.field(index).name]) for index in range(type.num_fields)]
+        )
+    elif pa.types.is_list(type):
+        type = pa.list_(_with_id(type.value_field, inner[ELEMENT]))
+    return pa.field(field.name, type, field.nullable, {_FIELD_ID: str(own.id).encode()})
 
 
 def _is_delta(column: pa.ChunkedArray, name: str) -> bool:

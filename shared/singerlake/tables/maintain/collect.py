@@ -18,7 +18,7 @@ from singerlake.errors import SingerlakeError, expected_errors
 from singerlake.glance import at_a_glance
 from singerlake.storage.port import Entry, Storage
 from singerlake.storage.probe import storage_time
-from singerlake.tables.delta.publish import catch_up, has_log, kept, leave_old_behind
+from singerlake.tables.derived import catch_up, kept, leave_old_behind
 from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.state.commit import StoredState, commit, load
 from singerlake.tables.state.keys import kept_state_key, state_key, table_prefix
@@ -123,8 +123,8 @@ def collect(storage: Storage, plan: TableCollection, *, clock: Clock, ids: IdSou
     storage.delete_all([entry.key for entry in plan.unlisted] + [prefix + file.path for file in plan.due])
     if fenced is not None:
         catch_up(storage, fenced.state, clock)
-    if plan.base is not None and has_log(plan.base.state):
-        leave_old_behind(storage, plan.table, plan.before)
+    if plan.base is not None:
+        leave_old_behind(storage, plan.base.state, plan.before)
     return plan
 
 

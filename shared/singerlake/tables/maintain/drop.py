@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from singerlake.errors import SingerlakeError, TooManyConflictsError, UnknownNameError, expected_errors
 from singerlake.glance import at_a_glance
 from singerlake.storage.port import Entry, Storage
+from singerlake.tables.derived import KINDS
 from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.state.commit import StoredState, load_to_replace, tables
 from singerlake.tables.state.keys import state_key, table_prefix
@@ -52,8 +53,10 @@ def plan_drop(storage: Storage, table: str) -> DropPlan:
         known = ", ".join(there) or "none yet"
         raise UnknownNameError(f"no table {table!r} in this lake", hint=f"it has: {known}", lake_root=storage.url)
     own = state_key(table)
-    # The Delta log comes first in a listing: engines that read it are not to be led to files that are gone.
-    return DropPlan(table, base, tuple(entry for entry in storage.list(table_prefix(table)) if entry.key != own))
+    entries = [entry for entry in storage.list(table_prefix(table)) if entry.key != own]
+    # Engines that read Delta or Iceberg are not to be led to files that are gone.
+    entries.sort(key=lambda entry: not entry.key.startswith(tuple(kind.prefix_of(table) for kind in KINDS)))
+    return DropPlan(table, base, tuple(entries))
 
 
 def drop(storage: Storage, plan: DropPlan) -> None:

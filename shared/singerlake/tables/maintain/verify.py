@@ -16,8 +16,7 @@ from singerlake.errors import (
 )
 from singerlake.glance import at_a_glance
 from singerlake.storage.port import Storage
-from singerlake.tables.delta.log import log_prefix
-from singerlake.tables.delta.publish import disagreements, has_log
+from singerlake.tables.derived import of_state
 from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.rows.order import differing
@@ -69,15 +68,15 @@ def verify_files(engine: Engine, state: TableState) -> Iterator[TableFinding]:
             yield TableFinding(state.table, prefix + (file.path or ""), what)
 
 
-def verify_log(storage: Storage, state: TableState) -> Iterator[TableFinding]:
-    """What of the Delta log of a table is not as its state has it. Raises what storage raises."""
-    if not has_log(state):
-        return
-    try:
-        for what in disagreements(storage, state.table):
-            yield TableFinding(state.table, log_prefix(state.table), what)
-    except CorruptObjectError as error:
-        yield TableFinding(state.table, str(error.context.get("key", log_prefix(state.table))), str(error))
+def verify_derived(storage: Storage, state: TableState) -> Iterator[TableFinding]:
+    """What of a table's Delta log and Iceberg metadata is not as its state has it. Raises what storage raises."""
+    for kind in of_state(state):
+        prefix = kind.prefix_of(state.table)
+        try:
+            for what in kind.disagreements(storage, state.table):
+                yield TableFinding(state.table, prefix, what)
+        except CorruptObjectError as error:
+            yield TableFinding(state.table, str(error.context.get("key", prefix)), str(error))
 
 
 def verify_rows(runner: TableRunner, state: TableState) -> Iterator[TableFinding]:
@@ -162,7 +161,7 @@ def verify_tables(
                     continue
                 state = found.state
                 findings += verify_files(watched(state.bytes), state)
-                findings += verify_log(storage, state)
+                findings += verify_derived(storage, state)
                 if deep and not state.sources:
                     reasons[name] = "a statement made them"
                 elif deep:

@@ -19,9 +19,9 @@ from singerlake.errors import (
 )
 from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
-from singerlake.tables.declaration.model import Format, TableDeclaration
+from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.stored import declaration_of, earlier_declarations
-from singerlake.tables.delta.publish import catch_up
+from singerlake.tables.derived import catch_up, needing_conditions
 from singerlake.tables.rows.convert import Rescued
 from singerlake.tables.run.discard import discarded
 from singerlake.tables.run.plan import SqlPlan, TablePlan, as_it_was, make_plan
@@ -78,7 +78,7 @@ class TableRunner:
     def run(self, declaration: TableDeclaration, *, full_refresh: bool = False) -> Outcome:
         """Bring a table up to its stream. Raises ``CheckFailedError``, ``TooManyConflictsError``,
         ``ConditionNotSupportedError``, and what planning, reading and storage raise: the table is then as it was. Where
-        its Delta log alone could not be written, the next run does that."""
+        its Delta log or Iceberg metadata alone could not be written, the next run does that."""
         begun = False
         for attempt in range(ATTEMPTS + 1):
             plan = self.plan(declaration, full_refresh=full_refresh)
@@ -87,7 +87,7 @@ class TableRunner:
             if plan.is_nothing:
                 return Outcome(plan, plan.state, None)
             if not begun:
-                require_conditions(self.storage, delta=declaration.format is Format.DELTA)
+                require_conditions(self.storage, log=needing_conditions(declaration))
             if plan.base is None:
                 self.announce(declaration, again=begun)
                 begun = True
@@ -112,8 +112,8 @@ class TableRunner:
         )
 
     def catch_up(self, state: TableState) -> None:
-        """Bring the Delta log of a table to it, where a run ended before it did. Raises as ``publish``: the table is as
-        its state says all the same."""
+        """Bring what is derived of a table to it, where a run ended before it did. Raises as ``derived.catch_up``: the
+        table is as its state says all the same."""
         catch_up(self.storage, state, self.clock)
 
     @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from singerlake.arrow.plan.request import MessageKinds, Request
 from singerlake.arrow.plan.snapshot import declared
@@ -24,17 +24,19 @@ from singerlake.format.state.model import Manifest
 from singerlake.format.state.selection import schema_in_force
 from singerlake.tables.declaration.model import Keep, TableDeclaration
 from singerlake.tables.declaration.stored import changes
-from singerlake.tables.delta.schema import check_columns
+from singerlake.tables.derived import check_columns
 from singerlake.tables.rows.columns import TableColumns, columns_of, left_out, type_named
 from singerlake.tables.rows.conditions import check_literals
 from singerlake.tables.rows.conform import only_adds
 from singerlake.tables.rows.partitions import PartitionColumn
 from singerlake.tables.state.commit import StoredState
+from singerlake.tables.state.ids import Numbered, numbered
 from singerlake.tables.state.keys import state_key
 from singerlake.tables.state.model import (
     CASTS,
     COLLECT,
     RUN,
+    FieldId,
     MadeFrom,
     TableFile,
     TableRun,
@@ -148,11 +150,24 @@ class TablePlan:
         )
 
     @property
+    def numbered(self) -> tuple[tuple[Numbered, ...], tuple[FieldId, ...]]:
+        """The columns with their ids, and what the state keeps of these."""
+        return numbered_columns(self.base, self.columns)
+
+    @property
     def source(self) -> TableSource:
         """What the table will be made from."""
         assert self.manifest.lineage is not None
         begin = self.state.sources[0].begin if self.state is not None and self.state.sources else self.start
         return structs.replace(source_of(self.manifest), offset=self.stop, begin=begin)
+
+
+def numbered_columns(
+    base: StoredState | None, columns: TableColumns
+) -> tuple[tuple[Numbered, ...], tuple[FieldId, ...]]:
+    """The columns of a table whose state is ``base`` with their ids, and those with all that it had."""
+    known = base.state.ids if base is not None else UNSET
+    return numbered((known if isinstance(known, tuple) else ()), columns.table)
 
 
 def partitions_of(declaration: TableDeclaration, columns: TableColumns) -> tuple[PartitionColumn, ...]:

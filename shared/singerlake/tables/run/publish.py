@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from singerlake.clock import Clock, parse_timestamp, timestamp
@@ -166,6 +167,7 @@ def new_state(work: TableAttempt, *, lake_id: str, now: str) -> TableState:
         retired=retired,
         runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
         casts=CASTS,
+        ids=plan.numbered[1] if plan.declaration.iceberg else UNSET,
     )
 
 

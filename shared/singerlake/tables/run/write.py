@@ -280,6 +280,7 @@ class TableAttempt(Attempt):
             file_rows,
             plan.partitions,
             declared.csv_formulas,
+            ids=plan.numbered[0] if declared.iceberg else (),
         )
 
     def _bounds(self) -> tuple[tuple[Any, ...], ...]:

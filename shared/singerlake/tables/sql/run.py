@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from singerlake.clock import timestamp
 from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsError, expected_errors
-from singerlake.tables.declaration.model import Format, TableDeclaration
+from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.statement import name_in, relations_in
 from singerlake.tables.declaration.streams import hint_for
+from singerlake.tables.derived import needing_conditions
 from singerlake.tables.read import LakeTable
 from singerlake.tables.run.one_table import ATTEMPTS, Outcome, TableResult, TableRunner
 from singerlake.tables.run.plan import SqlPlan, new_rows, sql_plan, up_to
@@ -166,7 +167,7 @@ class SqlTables:
     def _published(self, plan: SqlPlan) -> Outcome:
         runner, declaration = self.runner, plan.declaration
         engine = runner.sql()
-        require_conditions(runner.storage, delta=declaration.format is Format.DELTA)
+        require_conditions(runner.storage, log=needing_conditions(declaration))
         self.began(plan)
         for attempt in range(ATTEMPTS + 1):
             if plan.base is None:

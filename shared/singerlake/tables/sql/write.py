@@ -12,13 +12,15 @@ from datetime import date
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from singerlake.arrow.schema.columns import Struct, arrow_schema
 from singerlake.clock import random_id
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Action, Check, TableDeclaration
 from singerlake.tables.declaration.stored import changes
-from singerlake.tables.delta.schema import check_columns
+from singerlake.tables.derived import check_columns
 from singerlake.tables.rows.columns import WORKING, TableColumn, TableColumns, named_in, with_distinct_names
 from singerlake.tables.rows.conditions import holds
 from singerlake.tables.rows.conform import conformed
@@ -26,16 +28,18 @@ from singerlake.tables.rows.convert import Seen
 from singerlake.tables.rows.order import sorted_rows
 from singerlake.tables.rows.partitions import is_partition, with_partitions
 from singerlake.tables.run.discard import Attempt
-from singerlake.tables.run.plan import SqlPlan, check_uses, partitions_of
+from singerlake.tables.run.plan import SqlPlan, check_uses, numbered_columns, partitions_of
 from singerlake.tables.run.publish import retired_files
 from singerlake.tables.run.sql_engine import Query
 from singerlake.tables.run.write import MOST_ROWS, REGION_MEMORY, check_unique, ranges_of, refuse_failed
+from singerlake.tables.state.ids import Numbered
 from singerlake.tables.state.keys import scratch_path
 from singerlake.tables.state.model import (
     KEPT_RUNS,
     REBUILD,
     RUN,
     ColumnEntry,
+    FieldId,
     MadeFrom,
     TableFile,
     TableRun,
@@ -115,7 +119,12 @@ class SqlAttempt(Attempt):
             files=files,
             retired=() if old is None else (*old.retired, *retired_files(old.files, listed, now)),
             runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
+            ids=self._numbered[1] if plan.declaration.iceberg else UNSET,
         )
+
+    @property
+    def _numbered(self) -> tuple[tuple[Numbered, ...], tuple[FieldId, ...]]:
+        return numbered_columns(self.plan.base, self.columns)
 
     @property
     def _kept(self) -> tuple[TableFile, ...]:
@@ -160,6 +169,7 @@ class SqlAttempt(Attempt):
             partitions,
             declared.csv_formulas,
             of_records=False,
+            ids=self._numbered[0] if declared.iceberg else (),
         )
 
 

@@ -139,9 +139,9 @@ def _read(stored: Stored, table: str, key: str) -> TableState:
     return checked(state, key)
 
 
-def require_conditions(storage: Storage, *, delta: bool) -> None:
+def require_conditions(storage: Storage, *, log: str) -> None:
     """Raise ``ConditionNotSupportedError`` where storage was seen to ignore conditions, and no database arbitrates, or
-    it cannot, as for a table with a Delta log (``delta``): two runs at once would lose rows there. Raises
+    it cannot, as for a table with ``log``, such as a Delta log: two runs at once would lose rows there. Raises
     ``ConditionsUnprovenError``."""
     if storage.capabilities().conditional_put:
         return
@@ -152,9 +152,9 @@ def require_conditions(storage: Storage, *, delta: bool) -> None:
             "another storage; raw streams can stay where they are",
             lake_root=storage.url,
         )
-    if delta:
+    if log:
         raise ConditionNotSupportedError(
-            "this storage does not honour conditional writes, and a Delta log needs them",
+            f"this storage does not honour conditional writes, and {log} needs them",
             hint="declare another format",
             lake_root=storage.url,
         )

@@ -9,6 +9,7 @@ from singerlake.errors import NameTooLongError, SettingError
 from singerlake.format.layout import from_segment, to_segment
 
 PUBLISHED, STATE, SCRATCH, SIDE, DELTA_LOG = "published", "_table.json", "_scratch", "_side", "_delta_log"
+ICEBERG_METADATA = "metadata"
 STATES = "_states"
 FOLDER_LIMIT = 240
 """Bytes of a partition's folder; file systems take 255."""

@@ -109,6 +109,16 @@ class ColumnEntry(msgspec.Struct, frozen=True, kw_only=True):
     type: Any
 
 
+class FieldId(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``id`` of a column, whose ``parent`` is 0, or of a field or the elements within the one of that id. ``type``
+    is that of a column, ``struct`` or ``array`` for nested ones."""
+
+    id: int
+    parent: int
+    name: str
+    type: Any
+
+
 class SideFile(msgspec.Struct, frozen=True, kw_only=True):
     """A parquet file that goes with a file of rows and is not part of the table."""
 
@@ -222,6 +232,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     retired: tuple[RetiredFile, ...] = ()
     runs: tuple[TableRun, ...] = ()
     casts: int = 1
+    ids: tuple[FieldId, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def is_published(self) -> bool:
@@ -330,6 +341,7 @@ prepare_decoders(
     MadeFrom,
     Activation,
     ColumnEntry,
+    FieldId,
     SideFile,
     TableFile,
     RetiredFile,

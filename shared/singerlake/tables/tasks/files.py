@@ -16,13 +16,14 @@ from singerlake.scratch import local_folder
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Format, Formulas
 from singerlake.tables.formats.avro import Avro
-from singerlake.tables.formats.parquet import Parquet
+from singerlake.tables.formats.parquet import Parquet, with_ids
 from singerlake.tables.formats.port import FileFormat
 from singerlake.tables.formats.text import Csv, JsonLines
 from singerlake.tables.rows.columns import DELETED
 from singerlake.tables.rows.convert import without_working
 from singerlake.tables.rows.order import rows_up_to, values_at
 from singerlake.tables.rows.partitions import PartitionColumn
+from singerlake.tables.state.ids import Numbered
 from singerlake.tables.state.keys import file_path, side_path, table_prefix
 from singerlake.tables.state.model import SideFile, TableFile
 from singerlake.tables.state.types import sort_key, value_to_json
@@ -125,7 +126,8 @@ def _format(key: str) -> Format:
 @dataclass(frozen=True, slots=True)
 class FileSpec:
     """Where a run writes: the table's name, its generation, its format, and what its rows are in order of, which begins
-    with the partitions. ``of_records``: each row was made of a record, and has the lake's columns."""
+    with the partitions. ``of_records``: each row was made of a record, and has the lake's columns. ``ids``: the files
+    say the ids of these columns."""
 
     table: str
     generation: int
@@ -135,6 +137,7 @@ class FileSpec:
     partitions: tuple[PartitionColumn, ...] = ()
     formulas: Formulas = Formulas.KEEP
     of_records: bool = True
+    ids: tuple[Numbered, ...] = ()
 
     @property
     def prefix(self) -> str:
@@ -196,7 +199,7 @@ def _file(storage: Storage, spec: FileSpec, rows: pa.Table, hidden: pa.Table | N
         folders = [(each.folder, value) for each, value in zip(spec.partitions, partition, strict=True)]
         writer = writer_of(spec.format, spec.formulas)
         path = file_path(spec.table, spec.generation, folders, id, writer.extension)
-        rows = without_working(rows)
+        rows = with_ids(without_working(rows), spec.ids)
         stored, digest = _upload(storage, spec.prefix + path, rows, writer)
         if not writer.readable:
             typed = _side(storage, spec, "typed", id, rows)

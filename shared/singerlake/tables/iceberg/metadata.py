@@ -1,0 +1,163 @@
+"""Reading a table's Iceberg metadata: what its newest version says, and which files its snapshots name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from singerlake.errors import CorruptObjectError
+from singerlake.format.exact_json import decode
+from singerlake.storage.port import Entry, Storage
+from singerlake.tables.iceberg.manifests import DELETED, FileEntry, files_in, manifest_paths
+from singerlake.tables.state.keys import ICEBERG_METADATA, table_prefix
+
+SHOWS, NUMBER = "singerlake.id", "singerlake.number"
+"""What the summary of a snapshot says of the state that it shows."""
+_VERSION = re.compile(r"v([1-9]\d{0,17})\.metadata\.json\Z", re.ASCII)
+
+Snapshot = Mapping[str, Any]
+
+
+def metadata_prefix(table: str) -> str:
+    """Everything of a table's metadata; ends in ``/``."""
+    return f"{table_prefix(table)}{ICEBERG_METADATA}/"
+
+
+def version_key(table: str, version: int) -> str:
+    return f"{metadata_prefix(table)}v{version}.metadata.json"
+
+
+def hint_key(table: str) -> str:
+    """The object that says which version is the newest, to engines that cannot list."""
+    return f"{metadata_prefix(table)}version-hint.text"
+
+
+def location_of(storage: Storage, table: str) -> str:
+    """The URL of a table's folder, as metadata and readers have it."""
+    root = storage.url if "://" in storage.url else f"file://{storage.url}"
+    return f"{root}/{table_prefix(table).rstrip('/')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The newest metadata, and its ``version``: 0 where there is none. ``body`` is None where it is not of this writer
+    and this place, or cannot be read."""
+
+    version: int
+    body: Mapping[str, Any] | None
+
+    @property
+    def shows(self) -> str | None:
+        """The id of the state that it shows."""
+        current = self.current
+        return None if current is None else current["summary"][SHOWS]
+
+    @property
+    def current(self) -> Snapshot | None:
+        """The snapshot that readers read."""
+        return None if self.body is None else snapshot_in(self.body)
+
+
+def snapshot_in(body: Mapping[str, Any]) -> Snapshot | None:
+    return next((each for each in snapshots_in(body) if each["snapshot-id"] == body["current-snapshot-id"]), None)
+
+
+def snapshots_in(body: Mapping[str, Any]) -> list[Snapshot]:
+    """The snapshots of a body that ``read`` gave, the oldest first."""
+    return [*body["snapshots"]]
+
+
+def versions_in(objects: Iterable[Entry], table: str) -> dict[int, Entry]:
+    """The versions of metadata among objects of the table."""
+    prefix = metadata_prefix(table)
+    found = ((_VERSION.match(each.key.removeprefix(prefix)), each) for each in objects if each.key.startswith(prefix))
+    return {int(match[1]): each for match, each in found if match is not None}
+
+
+def read(storage: Storage, table: str) -> Metadata:
+    """The newest metadata of a table. Raises what storage raises."""
+    version = max(versions_in(storage.list(metadata_prefix(table)), table), default=0)
+    return Metadata(version, body_of(storage, table, version) if version else None)
+
+
+def body_of(storage: Storage, table: str, version: int) -> Mapping[str, Any] | None:
+    """A version of the metadata; None where it is gone, cut, of another place, or of others' making."""
+    stored = storage.get(version_key(table, version))
+    if stored is None:
+        return None
+    try:
+        body: dict[str, Any] = decode(stored.body, dict[str, Any])
+        kept = decode(stored.body, _Known)
+    except msgspec.DecodeError:
+        return None
+    current = next((each for each in kept.snapshots if each.id == kept.current), None)
+    is_own = kept.format == 2 and kept.location == location_of(storage, table)
+    return body if is_own and current is not None and SHOWS in current.summary else None
+
+
+class _KnownSnapshot(msgspec.Struct, rename={"id": "snapshot-id", "manifest_list": "manifest-list"}):
+    id: int
+    manifest_list: str
+    summary: dict[str, str]
+
+
+class _Known(
+    msgspec.Struct,
+    rename={
+        "format": "format-version",
+        "uuid": "table-uuid",
+        "current": "current-snapshot-id",
+        "sequence": "last-sequence-number",
+        "updated": "last-updated-ms",
+        "column": "last-column-id",
+        "log": "snapshot-log",
+    },
+):
+    """What a body has to have so that it can be gone on from."""
+
+    format: int
+    uuid: str
+    location: str
+    current: int
+    sequence: int
+    updated: int
+    column: int
+    schemas: list[dict[str, Any]]
+    snapshots: list[_KnownSnapshot]
+    log: list[dict[str, int]]
+
+
+def key_of(location: str, table: str, path: str) -> str | None:
+    """The key of the object at a URL that metadata names; None where it is not the table's."""
+    within = path.removeprefix(f"{location}/")
+    return None if within == path or ".." in within.split("/") else table_prefix(table) + within
+
+
+def files_of(storage: Storage, table: str, snapshot: Snapshot) -> tuple[set[str], list[FileEntry]] | None:
+    """The keys of a snapshot's manifest list and manifests, and their entries; None where one of them cannot be read.
+    Raises what storage raises."""
+    try:
+        key, body = _body(storage, table, snapshot["manifest-list"])
+        manifests = dict(_body(storage, table, path) for path in manifest_paths(body, key=key))
+        entries = [entry for each, content in manifests.items() for entry in files_in(content, key=each)]
+    except CorruptObjectError:
+        return None
+    return {key, *manifests}, entries
+
+
+def _body(storage: Storage, table: str, path: str) -> tuple[str, bytes]:
+    """The key and the bytes of the object at a URL that metadata names."""
+    key = key_of(location_of(storage, table), table, path)
+    stored = None if key is None else storage.get(key)
+    if key is None or stored is None:
+        raise CorruptObjectError("a manifest of Iceberg is gone", hint="run 'singerlake project run'", key=path)
+    return key, stored.body
+
+
+def live(entries: Iterable[FileEntry]) -> dict[str, FileEntry]:
+    """The files of a snapshot by their URLs."""
+    return {each.path: each for each in entries if each.status != DELETED}
