@@ -41,6 +41,7 @@ from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
     from singerlake.conditions import Condition
+    from singerlake.tables.maintain.catalog import CatalogResult
     from singerlake.tables.maintain.collect import GcTablesResult
     from singerlake.tables.maintain.drop import DropTablesResult
     from singerlake.tables.maintain.listing import ListTablesResult
@@ -309,6 +310,35 @@ class Lake:
             raise SettingError("no table is named", hint="name each table that is to go")
         names, storage = self._named_tables(tables), self.storage if dry_run else self.tables_storage()
         return drop_tables(storage, names, dry_run=dry_run)
+
+    def catalog(self, tables: Sequence[str] = ()) -> CatalogResult:
+        """What describes tables to engines of Delta and Iceberg, as ``singerlake catalog ls`` lists it: where it is,
+        and whether it shows the table as it is. It means the ``tables`` that it names, all by default. A table that
+        cannot be read is in ``failed``. Raises ``UnknownNameError``, and what storage raises for the lake as a whole.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> lake.catalog().entries
+            ()
+        """
+        from singerlake.tables.maintain.catalog import list_catalog
+
+        return list_catalog(self.storage, self._named_tables(tables))
+
+    def sync_catalog(self, tables: Sequence[str] = ()) -> CatalogResult:
+        """Bring the Delta log and the Iceberg metadata of tables to them without a run, as ``singerlake catalog sync``
+        does: after a lake was copied or moved, since Iceberg names files by their whole URL, or where a run died before
+        it. No file of a table is read or written. It means the ``tables`` that it names, all by default. A table that
+        could not be described is in ``failed``. Raises as ``catalog``.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> lake.sync_catalog().failed
+            ()
+        """
+        from singerlake.tables.maintain.catalog import sync_catalog
+
+        return sync_catalog(self.tables_storage(), self._named_tables(tables), self.clock)
 
     def _named_tables(self, tables: Sequence[str]) -> list[str]:
         from singerlake.tables.declaration.streams import hint_for

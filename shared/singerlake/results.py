@@ -5,6 +5,7 @@ from __future__ import annotations
 from singerlake.format.metadata.retention import Retention, WrongRetention
 from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
+from singerlake.tables.maintain.catalog import CatalogEntry, CatalogResult
 from singerlake.tables.maintain.collect import GcTablesResult, TableGc
 from singerlake.tables.maintain.drop import DropTablesResult, TableDrop
 from singerlake.tables.maintain.failure import TableFailure
@@ -39,6 +40,8 @@ from singerlake.upkeep.verify import StreamVerify, VerifyResult
 
 __all__ = [
     "BatchGcResult",
+    "CatalogEntry",
+    "CatalogResult",
     "Census",
     "Changed",
     "CheckedTable",

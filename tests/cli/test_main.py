@@ -176,6 +176,8 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "versions",
         "diff",
         "tail",
+        "serve",
+        "sync",
         "annotate",
         "commit-worker",
         "init",

@@ -48,6 +48,7 @@ _VARIABLE = {
     r"\b[0-9a-w][0-9a-v]{15}\b": "<id>",
     r"\b[0-9a-f]{64}\b": "<sha256>",
     r"[─━═]+": "─",
+    r"file:///\S*/lake/": "file://<lake>/",
     r"\b\d+ B\b": "<bytes>",
     r"(?<=file, )\d+\.\d kB$|(?<=file \()\d+\.\d kB(?=\)$)|(?<=rows, )\d+\.\d kB(?= checked$|$)"
     r"|(?<= )\d+\.\d kB(?= +\d+ +<time>)": "<bytes>",

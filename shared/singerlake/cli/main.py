@@ -30,7 +30,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _TASKS: Mapping[str, tuple[str, ...]] = {
     "Look at a lake": ("ls", "status", "versions", "diff", "tail", "export", "docs"),
     "Bring in and describe": ("put", "annotate", "commit-worker"),
-    "Make tables": ("project",),
+    "Make tables": ("project", "catalog"),
     "Check and repair": ("verify", "rebuild", "lock"),
     "Save space and time": ("vacuum", "gc", "policy", "expire"),
     "Remove": ("erase", "drop"),
@@ -43,7 +43,7 @@ _FOLDERS: Mapping[str, tuple[str, ...]] = {
     "writing": ("init", "put", "annotate", "commit-worker"),
     "upkeep": ("verify", "rebuild", "vacuum", "gc", "lock"),
     "removing": ("erase", "drop", "expire", "policy"),
-    "": ("store", "project"),
+    "": ("store", "project", "catalog"),
 }
 """The commands whose modules are in each folder below ``commands``. Those with subcommands have one of their own."""
 

@@ -68,7 +68,9 @@ def with_lake(
 
     wrapped = with_settings(opened, stores=stores)
     if names is not None:
-        return click.argument("words", metavar=f"[LAKE] {names.metavar}", nargs=-1)(wrapped)
+        complete = completion.tables if names.many == "tables" else None
+        metavar = f"[LAKE] {names.metavar}"
+        return click.argument("words", metavar=metavar, nargs=-1, shell_complete=complete)(wrapped)
     return click.argument("words", metavar="[LAKE]", required=False)(wrapped)
 
 
@@ -84,12 +86,12 @@ class Names:
     def metavar(self) -> str:
         """As the usage shows them."""
         if self.many:
-            return f"{self.many.upper()}..."
+            return f"[{self.many.upper()}]..." if self.optional else f"{self.many.upper()}..."
         return " ".join(f"[{each}]" if self.optional else each for each in self.singles).upper()
 
     def arguments(self, given: Sequence[str]) -> dict[str, Any]:
         """The arguments by name. Raises ``UsageError`` where there are too few or too many."""
-        if self.many and given:
+        if self.many and (given or self.optional):
             return {self.many: tuple(given)}
         if not self.many and (len(given) == len(self.singles) or (self.optional and not given)):
             return dict.fromkeys(self.singles) | dict(zip(self.singles, given, strict=False))
@@ -173,7 +175,7 @@ def one_stream_options(command: Command) -> Command:
     return _one_tap_option(_one_stream_option(command))
 
 
-_quiet_option = click.option(
+quiet_option = click.option(
     "--quiet",
     "-q",
     is_flag=True,
@@ -192,7 +194,7 @@ _json_option = click.option(
 
 def result_options(command: Command) -> Command:
     """``--json`` and ``--quiet``."""
-    return _json_option(_quiet_option(command))
+    return _json_option(quiet_option(command))
 
 
 def data_options(command: Command) -> Command:

@@ -13,6 +13,7 @@ from singerlake.storage.port import Entry, Storage
 from singerlake.tables.declaration.model import Format, TableDeclaration
 from singerlake.tables.delta import publish as delta
 from singerlake.tables.delta.schema import check_columns as check_delta
+from singerlake.tables.description import Description
 from singerlake.tables.iceberg import publish as iceberg
 from singerlake.tables.iceberg.schema import check_name
 from singerlake.tables.rows.columns import TableColumns
@@ -23,10 +24,13 @@ class Derived(Protocol):
     """What one format does; each function is that of the module."""
 
     NAME: str
+    FORMAT: str
 
     def has_log(self, state: TableState) -> bool: ...
 
     def prefix_of(self, table: str) -> str: ...
+
+    def described(self, storage: Storage, state: TableState) -> Description: ...
 
     def catch_up(self, storage: Storage, state: TableState, clock: Clock) -> None: ...
 

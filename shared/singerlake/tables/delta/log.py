@@ -131,7 +131,7 @@ def log_prefix(table: str) -> str:
 def shown_by(storage: Storage, table: str) -> str | None:
     """The id of the state that the log of a table shows; None where its last commit is not of this writer, or it has
     none, or others cannot read it. Raises as ``read``."""
-    listing = _newest(storage, table)
+    listing = newest(storage, table)
     entry = listing.commits.get(listing.version)
     if entry is None or listing.is_cut:
         return None
@@ -142,7 +142,7 @@ def shown_by(storage: Storage, table: str) -> str | None:
 def read(storage: Storage, table: str) -> Log:
     """The log at its newest version. Raises ``CorruptObjectError`` where it is damaged, or others wrote to it in ways
     that are not known here, and what storage raises."""
-    listing = _newest(storage, table)
+    listing = newest(storage, table)
     log = Log(version=listing.version, checkpoint=listing.checkpoint)
     if log.checkpoint >= 0:
         key = listing.checkpoints[log.checkpoint].key
@@ -191,7 +191,7 @@ def listed(entries: Iterable[Entry]) -> Listing:
     return listing
 
 
-def _newest(storage: Storage, table: str) -> Listing:
+def newest(storage: Storage, table: str) -> Listing:
     """The listing from the last checkpoint on, if there is one."""
     hint = storage.get(hint_key(table))
     version = 0

@@ -31,10 +31,12 @@ from singerlake.tables.delta.log import (
     hint_key,
     listed,
     log_prefix,
+    newest,
     read,
     shown_by,
 )
 from singerlake.tables.delta.schema import protocol_of, schema_string
+from singerlake.tables.description import Description, url_of
 from singerlake.tables.state.commit import load
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import TableFile, TableState
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-NAME = "a Delta log"
+NAME, FORMAT = "a Delta log", "delta"
 CHECKPOINT_AFTER = 10
 """Commits behind the last checkpoint: what Delta's own writers leave to readers."""
 ATTEMPTS = 10
@@ -60,6 +62,13 @@ def has_log(state: TableState) -> bool:
 def prefix_of(table: str) -> str:
     """Everything of a table's log."""
     return log_prefix(table)
+
+
+def described(storage: Storage, state: TableState) -> Description:
+    """How the log describes the table. Raises ``CorruptObjectError``, and what storage raises."""
+    version = newest(storage, state.table).version
+    url = url_of(storage, state.table)
+    return Description(max(version, 0), url, shown_by(storage, state.table) == state.id, is_there=version >= 0)
 
 
 def catch_up(storage: Storage, state: TableState, clock: Clock) -> None:

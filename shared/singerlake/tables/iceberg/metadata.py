@@ -12,6 +12,7 @@ import msgspec
 from singerlake.errors import CorruptObjectError
 from singerlake.format.exact_json import decode
 from singerlake.storage.port import Entry, Storage
+from singerlake.tables.description import url_of
 from singerlake.tables.iceberg.manifests import DELETED, FileEntry, files_in, manifest_paths
 from singerlake.tables.state.keys import ICEBERG_METADATA, table_prefix
 
@@ -34,12 +35,6 @@ def version_key(table: str, version: int) -> str:
 def hint_key(table: str) -> str:
     """The object that says which version is the newest, to engines that cannot list."""
     return f"{metadata_prefix(table)}version-hint.text"
-
-
-def location_of(storage: Storage, table: str) -> str:
-    """The URL of a table's folder, as metadata and readers have it."""
-    root = storage.url if "://" in storage.url else f"file://{storage.url}"
-    return f"{root}/{table_prefix(table).rstrip('/')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,7 @@ def body_of(storage: Storage, table: str, version: int) -> Mapping[str, Any] | N
     except msgspec.DecodeError:
         return None
     current = next((each for each in kept.snapshots if each.id == kept.current), None)
-    is_own = kept.format == 2 and kept.location == location_of(storage, table)
+    is_own = kept.format == 2 and kept.location == url_of(storage, table)
     return body if is_own and current is not None and SHOWS in current.summary else None
 
 
@@ -151,7 +146,7 @@ def files_of(storage: Storage, table: str, snapshot: Snapshot) -> tuple[set[str]
 
 def _body(storage: Storage, table: str, path: str) -> tuple[str, bytes]:
     """The key and the bytes of the object at a URL that metadata names."""
-    key = key_of(location_of(storage, table), table, path)
+    key = key_of(url_of(storage, table), table, path)
     stored = None if key is None else storage.get(key)
     if key is None or stored is None:
         raise CorruptObjectError("a manifest of Iceberg is gone", hint="run 'singerlake project run'", key=path)

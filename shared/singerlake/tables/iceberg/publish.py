@@ -16,6 +16,7 @@ from singerlake.clock import Clock, parse_timestamp, random_id
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.exact_json import encode
 from singerlake.storage.port import Entry, Refused, Storage
+from singerlake.tables.description import Description, url_of
 from singerlake.tables.iceberg.manifests import (
     ADDED,
     DELETED,
@@ -35,7 +36,6 @@ from singerlake.tables.iceberg.metadata import (
     files_of,
     hint_key,
     live,
-    location_of,
     metadata_prefix,
     read,
     snapshots_in,
@@ -52,7 +52,7 @@ from singerlake.work.parallel import THREADS, in_parallel
 
 logger = logging.getLogger(__name__)
 
-NAME = "Iceberg metadata"
+NAME, FORMAT = "Iceberg metadata", "iceberg"
 ATTEMPTS = 10
 SNAPSHOTS = 100
 """Snapshots that metadata keeps, as many as a state remembers writes: readers read all of them to find one."""
@@ -68,6 +68,13 @@ def has_log(state: TableState) -> bool:
 def prefix_of(table: str) -> str:
     """Everything of a table's metadata."""
     return metadata_prefix(table)
+
+
+def described(storage: Storage, state: TableState) -> Description:
+    """How the metadata describe the table. Raises what storage raises."""
+    newest = read(storage, state.table)
+    url = f"{url_of(storage, state.table)}/metadata/v{newest.version}.metadata.json"
+    return Description(newest.version, url, _is_shown(newest, state), is_there=newest.version > 0)
 
 
 def catch_up(storage: Storage, state: TableState, clock: Clock) -> None:
@@ -129,7 +136,7 @@ def _written(storage: Storage, state: TableState, newest: Metadata, now: datetim
     known = None if current is None else files_of(storage, state.table, current)
     if known is None:
         before = None
-    made = _Next(state, location_of(storage, state.table), before, {} if known is None else live(known[1]), now)
+    made = _Next(state, url_of(storage, state.table), before, {} if known is None else live(known[1]), now)
     manifest = None
     if made.entries:
         path = f"metadata/{random_id()}-m0.avro"
@@ -292,7 +299,7 @@ def leave_old_behind(storage: Storage, table: str, before: datetime) -> None:
     found = load(storage, table)
     if found is None or not has_log(found.state) or newest.body is None or not _is_shown(newest, found.state):
         return
-    location = location_of(storage, table)
+    location = url_of(storage, table)
     due = {f"{location}/{file.path}" for file in found.state.retired if _is_due(file.shown, before)}
     snapshots = snapshots_in(newest.body)
     *older, current = snapshots
@@ -331,7 +338,7 @@ def kept(storage: Storage, state: TableState, objects: Sequence[Entry], *, now: 
     keys = {hint_key(state.table)} | {versions[version].key for version in current}
     bodies = in_parallel(partial(body_of, storage, state.table), current, threads=THREADS)
     lists = {each["manifest-list"]: each for body in bodies if body is not None for each in snapshots_in(body)}
-    location = location_of(storage, state.table)
+    location = url_of(storage, state.table)
     for known in in_parallel(partial(files_of, storage, state.table), lists.values(), threads=THREADS):
         if known is not None:
             files = {table_prefix(state.table) + path.removeprefix(f"{location}/") for path in live(known[1])}
@@ -355,7 +362,7 @@ def disagreements(storage: Storage, table: str) -> Iterator[str]:
         yield f"the Iceberg metadata is {what}; run 'singerlake project run'"
         return
     known = files_of(storage, table, newest.current)
-    location = location_of(storage, table)
+    location = url_of(storage, table)
     listed = {f"{location}/{file.path}": (file.rows, file.bytes) for file in state.files if file.path is not None}
     if known is None or {path: (each.rows, each.bytes) for path, each in live(known[1]).items()} != listed:
         yield f"the Iceberg metadata has other files than the table; {_MOVE}"
