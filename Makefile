@@ -55,7 +55,7 @@ demo: $(DEMO) ## Real flights, end to end: tap, lake, replay, tables, Spark (3 m
 # What the demo needs to begin; it installs Spark itself, when it comes to it.
 $(DEMO): pyproject.toml $(COMPILED)
 	@$(CHECK_PYTHON)
-	@$(PYTHON) -m tools.install $(VENV) --group demo --editable '.[tables,postgres]'
+	@$(PYTHON) -m tools.install $(VENV) --group demo --editable '.[tables,iceberg,serve,postgres]'
 	@touch $@
 
 test: ## Lint, and each behaviour once: what has to hold before a commit

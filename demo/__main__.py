@@ -27,11 +27,20 @@ OUTPUT = ROOT / "output"
 MARK = OUTPUT / ".made-by-demo"
 LAKE = OUTPUT / "lake"
 TAP, STREAM = "tap-postgres", "public-flights"
-STEPS = 14
+TABLES = OUTPUT / "projections.yml"
+DECLARED = f"""\
+lake_root: {json.dumps(str(LAKE))}
+tables:
+  "*":
+    from: {TAP}.*
+    also: iceberg
+"""
+STEPS = 15
 WHAT_TO_LOOK_AT = """
 Look at
     output/lake/raw          the lake: gzip files of the very lines the tap wrote, and a manifest for each stream
-    output/lake/published    a table with each flight as it is now, in parquet files
+    output/lake/published    a table with each flight as it is now, in parquet files, found as Iceberg
+    output/projections.yml   what declares it
     output/csv               what the third-party target made of the replay
     output/logs              the log of every command
     meltano.yml              the project that just ran, to copy
@@ -69,8 +78,9 @@ def run(display: Display, commands: Commands) -> None:
             installed.result()
         with display.step("Capture: meltano run tap-postgres target-singerlake"):
             commands.run("meltano", "run", "capture", TAP_POSTGRES_SQLALCHEMY_URL=server.dsn)
-        with display.step("Make a table of each flight as it is now: singerlake project run output/lake --all") as say:
-            say(commands.run("singerlake", "project", "run", str(LAKE), "--all").rstrip())
+        with display.step("Make a table of each flight as it is now, also for Iceberg: singerlake project run") as say:
+            TABLES.write_text(DECLARED)
+            say(commands.run("singerlake", "project", "run", "--file", str(TABLES)).rstrip())
         with display.step("Time passes: December arrives, and a new column, filled in from November on") as say:
             say(f"{flights.change(server.dsn):,} rows new or changed")
         with display.step("Capture again, incrementally: the new column makes schema version v2"):
@@ -91,10 +101,13 @@ def run(display: Display, commands: Commands) -> None:
         lines = commands.run("python", "-m", "demo.spark", str(LAKE), TAP, STREAM).splitlines()
         say(by_airport([json.loads(line) for line in lines]))
     with display.step("Bring the table up to the lake: only what is new is read") as say:
-        say(commands.run("singerlake", "project", "run", str(LAKE), "--all").rstrip())
+        say(commands.run("singerlake", "project", "run", "--file", str(TABLES)).rstrip())
     with display.step("Read the table, each flight once, with Spark and with DuckDB") as say:
         lines = commands.run("python", "-m", "demo.tables", str(LAKE), STREAM).splitlines()
         say(each_once([json.loads(line) for line in lines]))
+    with display.step("Ask for the table by its name: singerlake catalog serve, and pyiceberg") as say:
+        commands.run("python", "-m", "pip", "install", "--group", f"{ROOT / 'pyproject.toml'}:demo-catalog")
+        say(commands.run("python", "-m", "demo.by_name", str(LAKE), STREAM).rstrip())
 
 
 def fresh_output() -> None:

@@ -140,8 +140,8 @@ def main(debug: bool) -> None:
     secrets only there. Exit codes: 0 all is well, 1 something was found or went wrong, 2 wrong usage or settings,
     130 and 143 it was interrupted (SIGINT, SIGTERM).
 
-    Beside it, target-singerlake captures what a tap sends, and tap-singerlake replays a lake into any target, as one that
-    writes CSV. A lake is copied by copying its folder.
+    Beside it, target-singerlake captures what a tap sends, and tap-singerlake replays a lake into any target, as one
+    that writes CSV. A lake is copied by copying its folder.
 
     In bash, eval "$(_SINGERLAKE_COMPLETE=bash_source singerlake)" completes commands, taps, streams and tables; zsh and
     fish have zsh_source and fish_source.
