@@ -40,6 +40,9 @@ from singerlake.work.machine import processors
 from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+    from pyarrow import RecordBatchReader
+
     from singerlake.conditions import Condition
     from singerlake.tables.maintain.catalog import CatalogResult
     from singerlake.tables.maintain.collect import GcTablesResult
@@ -157,6 +160,27 @@ class Lake:
     def tables_from(self, tap: str) -> Mapping[str, tuple[str, ...]]:
         """The names of the tables that are made from each stream of a tap. Raises what storage raises."""
         return tables_from(self.storage, tap)
+
+    def sql(self, statement: str, *, memory: int | None = None) -> DuckDBPyRelation:
+        """What a statement gives, as a relation of DuckDB: ``.show()``, ``.df()``, ``.pl()``, ``.fetchall()``. It reads
+        tables by their names, and raw streams as ``raw.tap.stream``, each as it is now. ``memory``: how many bytes
+        DuckDB may hold, 1 GiB by default; what does not fit is in ``$TMPDIR``. Needs
+        ``pip install 'singerlake[sql]'``.
+
+        Raises ``SettingError`` where it is not one statement that reads, or DuckDB refuses it, ``UnknownNameError``,
+        and what storage raises.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> lake.sql("SELECT count(*) FROM users").fetchall()
+            [(2,)]
+        """
+        from singerlake.tables.query import MEMORY, query
+
+        def records(tap: str, stream: str, columns: Sequence[str] | None) -> RecordBatchReader:
+            return self.existing_stream(tap, stream).to_arrow(columns=columns)
+
+        return query(self.storage, records, statement, memory=memory or MEMORY)
 
     def table(self, name: str) -> LakeTable:
         """A table as it is now. Raises ``UnknownNameError`` listing those that are there. Needs

@@ -177,6 +177,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "diff",
         "tail",
         "serve",
+        "sql",
         "sync",
         "annotate",
         "commit-worker",

@@ -28,7 +28,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 _TASKS: Mapping[str, tuple[str, ...]] = {
-    "Look at a lake": ("ls", "status", "versions", "diff", "tail", "export", "docs"),
+    "Look at a lake": ("ls", "status", "versions", "diff", "tail", "sql", "export", "docs"),
     "Bring in and describe": ("put", "annotate", "commit-worker"),
     "Make tables": ("project", "catalog"),
     "Check and repair": ("verify", "rebuild", "lock"),
@@ -39,7 +39,7 @@ _TASKS: Mapping[str, tuple[str, ...]] = {
 """What the commands are for, in the order in which help lists them."""
 
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
-    "reading": ("ls", "status", "versions", "diff", "tail", "export", "docs"),
+    "reading": ("ls", "status", "versions", "diff", "tail", "sql", "export", "docs"),
     "writing": ("init", "put", "annotate", "commit-worker"),
     "upkeep": ("verify", "rebuild", "vacuum", "gc", "lock"),
     "removing": ("erase", "drop", "expire", "policy"),

@@ -1,0 +1,246 @@
+"""SQL over a lake, by DuckDB: tables are their parquet files, raw streams are read as Arrow.
+
+A statement is looked at before it runs: it has to be one that reads. Only what it names is opened. Nothing is loaded
+from the network, since DuckDB may fetch no extension.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from singerlake.errors import SettingError, UnknownNameError
+from singerlake.storage.port import Storage
+from singerlake.tables.declaration.streams import hint_for
+from singerlake.tables.read import LakeTable
+from singerlake.tables.state.commit import tables
+from singerlake.tables.state.keys import table_prefix
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+_READ = 1 << 20
+"""Bytes that are read at once, at least: a request takes longer than to send as much."""
+RAW = "raw"
+"""What the names of raw streams begin with: ``raw.tap.stream``."""
+MEMORY = 1 << 30
+"""Bytes that DuckDB holds; what does not fit is in ``$TMPDIR`` meanwhile."""
+_PROTOCOL, _ONE = "singerlake", "__singerlake_one"
+Streams = Callable[[str, str, Sequence[str] | None], "pa.RecordBatchReader"]
+"""Gives the records of a stream, by tap and name, with these columns or all of them."""
+
+
+def query(storage: Storage, streams: Streams, statement: str, *, memory: int = MEMORY) -> DuckDBPyRelation:
+    """What a statement gives, to be read once. ``memory``: how many bytes DuckDB may hold. Raises ``SettingError``
+    where it is not one that reads, or DuckDB refuses it, ``UnknownNameError`` for a table that is not there, and what
+    storage raises."""
+    duckdb = require_duckdb()
+    folder = tempfile.mkdtemp(prefix="singerlake-sql-")
+    settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    connection = duckdb.connect(config={**settings, "memory_limit": f"{memory}B", "temp_directory": folder})
+    weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
+    with refusals():
+        there = tables(storage)
+        named = list(dict.fromkeys(_named(_parsed(connection, statement), there)))
+        shown: dict[str, str] = {}
+        for name in (table for catalog, schema, table in named if not (catalog or schema)):
+            known = name if name in there else next((each for each in there if each.lower() == name.lower()), None)
+            if known is not None and shown.setdefault(known.lower(), known) != known:
+                both = f"{shown[known.lower()]!r} and {known!r}"
+                raise SettingError(f"DuckDB does not tell tables {both} apart", hint="ask them one by one")
+        for known in shown.values():
+            _show_table(connection, LakeTable.load(storage, known))
+        raw = [(tap, stream) for catalog, tap, stream in named if catalog.lower() == RAW]
+        _show_streams(connection, statement, streams, raw)
+        try:
+            relation: DuckDBPyRelation = connection.sql(statement)
+            return relation
+        except duckdb.CatalogException as error:
+            missing = next((each[2] for each in named if each[2].lower() not in map(str.lower, there)), None)
+            if missing is None or "Table with name" not in str(error):
+                raise
+            raise UnknownNameError(
+                f"no table {missing!r} in this lake", hint=hint_for(missing, there), lake_root=storage.url
+            ) from None
+
+
+def _parsed(connection: DuckDBPyConnection, statement: str) -> Any:
+    """The one statement as DuckDB parses it. Raises ``SettingError`` where it is not one that reads."""
+    parsed = json.loads(connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()[0][0])
+    if parsed["error"] and parsed.get("error_type") != "not implemented":
+        raise SettingError(f"DuckDB refuses the statement: {parsed['error_message']}", hint="correct it")
+    if parsed["error"] or len(parsed["statements"]) != 1:
+        raise SettingError("that is not one statement that reads", hint="write one SELECT")
+    return parsed["statements"][0]
+
+
+def _named(node: Any, there: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """The tables that a parsed statement names: catalog and schema, which may be empty, and table. SHOW TABLES means
+    all that are ``there``."""
+    if isinstance(node, dict):
+        if node.get("type") == "BASE_TABLE":
+            yield node["catalog_name"], node["schema_name"], node["table_name"]
+        elif node.get("type") == "SHOW_REF" and node.get("table_name"):
+            yield from (("", "", each) for each in there)
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for each in inner:
+        yield from _named(each, there)
+
+
+def require_duckdb() -> Any:
+    """The library. Raises ``SettingError`` where it is not installed."""
+    try:
+        import duckdb
+        import pyarrow  # noqa: F401 - streams and the types of tables need it
+    except ImportError as error:
+        raise SettingError("SQL needs duckdb and pyarrow", hint="run: pip install 'singerlake[sql]'") from error
+    return duckdb
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise what DuckDB raises as ``SettingError``: the first line of it."""
+    duckdb = require_duckdb()
+    try:
+        yield
+    except duckdb.Error as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise SettingError(f"DuckDB refuses the statement: {first}", hint="correct it") from None
+
+
+def batches(relation: DuckDBPyRelation) -> Iterator[pa.RecordBatch]:
+    """The rows of a relation, in the one way that all versions of DuckDB know."""
+    import pyarrow as pa
+
+    yield from pa.RecordBatchReader.from_stream(relation)
+
+
+def quoted(*parts: str) -> str:
+    """A name as SQL writes it."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def _show_table(connection: DuckDBPyConnection, table: LakeTable) -> None:
+    """A view of a snapshot. All columns are there with their types, whatever files have: those that came later, or
+    none at all."""
+    empty = quoted(f"__singerlake_{table.name}")
+    connection.register(_ONE, table.schema.empty_table())
+    connection.execute(f"CREATE TABLE {empty} AS SELECT * FROM {_ONE}")  # noqa: S608
+    connection.unregister(_ONE)
+    body = f"SELECT * FROM {empty}"  # noqa: S608
+    files = _files(connection, table)
+    if files:
+        listed = ", ".join("'" + each.replace("'", "''") + "'" for each in files)
+        body += f" UNION ALL BY NAME SELECT * FROM read_parquet([{listed}], union_by_name = true)"  # noqa: S608
+    connection.execute(f"CREATE VIEW {quoted(table.name)} AS {body}")
+
+
+def _files(connection: DuckDBPyConnection, table: LakeTable) -> list[str]:
+    """The parquet files of a table, as DuckDB is to open them: on a disk by itself, elsewhere through the storage."""
+    prefix = table_prefix(table.name)
+    sizes = {}
+    for file in table.state.files:
+        if file.typed is not None:
+            sizes[prefix + file.typed.path] = file.typed.bytes
+        elif file.path is not None:
+            sizes[prefix + file.path] = file.bytes
+    if table.storage.near and "://" not in table.storage.url:
+        # A path is a pattern to DuckDB.
+        return [re.sub(r"([\[\]*?])", r"[\1]", f"{table.storage.url}/{key}") for key in sizes]
+    if sizes:
+        name = f"{_PROTOCOL}{len(connection.list_filesystems())}"
+        connection.register_filesystem(_filesystem(name, table.storage, sizes))
+        return [f"{name}://{key}" for key in sizes]
+    return []
+
+
+def _filesystem(name: str, storage: Storage, sizes: Mapping[str, int]) -> Any:
+    """The files of a table as fsspec has them, under the protocol ``name``."""
+    from fsspec.spec import AbstractFileSystem
+
+    class Files(AbstractFileSystem):  # type: ignore[misc]
+        protocol = name
+        cachable = False
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            key = self._strip_protocol(path)
+            return {"name": key, "size": sizes[key], "type": "file"}
+
+        def glob(self, path: str, **_: Any) -> list[str]:
+            return [self._strip_protocol(path)]
+
+        def modified(self, path: str) -> datetime:
+            return datetime(1970, 1, 1, tzinfo=UTC)
+
+        def open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
+            key = self._strip_protocol(path)
+            return io.BufferedReader(_Stored(storage, key, sizes[key]), _READ)
+
+    return Files()
+
+
+class _Stored(io.RawIOBase):
+    """An object of ``size`` bytes as a file that is read by ranges."""
+
+    def __init__(self, storage: Storage, key: str, size: int) -> None:
+        self._storage, self._key, self._size, self._at = storage, key, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begins = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}
+        self._at = begins[whence] + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        body = self._storage.read_range(self._key, self._at, min(len(buffer), self._size - self._at))
+        buffer[: len(body)] = body
+        self._at += len(body)
+        return len(body)
+
+
+def _show_streams(
+    connection: DuckDBPyConnection, statement: str, streams: Streams, named: Sequence[tuple[str, str]]
+) -> None:
+    """Raw streams as tables that are held, since a statement may read them more than once: of a single one only the
+    columns that the statement needs."""
+    if not named:
+        return
+    connection.execute(f"ATTACH ':memory:' AS {RAW}")
+    for tap in dict.fromkeys(tap for tap, _ in named):
+        connection.execute(f"CREATE SCHEMA {quoted(RAW, tap)}")
+    columns = None
+    if len(named) == 1:
+        shown = quoted(RAW, *named[0])
+        connection.register(_ONE, streams(*named[0], None).schema.empty_table())
+        connection.execute(f"CREATE VIEW {shown} AS SELECT * FROM {_ONE}")  # noqa: S608
+        plan = json.loads(connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()[0][1])
+        scans = list(_scans(plan))
+        columns = list(dict.fromkeys(name for scan in scans for name in scan)) if all(scans) else None
+        connection.execute(f"DROP VIEW {shown}")
+    for pair in named:
+        connection.register(_ONE, streams(*pair, columns or None))
+        connection.execute(f"CREATE TABLE {quoted(RAW, *pair)} AS SELECT * FROM {_ONE}")  # noqa: S608
+        connection.unregister(_ONE)
+
+
+def _scans(plan: Any) -> Iterator[list[str]]:
+    """The columns that each scan of Arrow in a plan reads; none where the plan does not say."""
+    for node in plan if isinstance(plan, list) else [plan]:
+        if "ARROW" in node.get("name", ""):
+            said = node.get("extra_info", {}).get("Projections", [])
+            yield [said] if isinstance(said, str) else list(said)
+        yield from _scans(node.get("children", []))
