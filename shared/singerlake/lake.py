@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -121,8 +122,8 @@ class Lake:
 
     def _lake_around(self) -> str | None:
         """The root of the lake whose raw streams this one's root lies among; None where it does not."""
-        url = self.storage.url + "/"
-        for found in re.finditer(f"/{layout.RAW}/", url):
+        url = (self.storage.url if "://" in self.storage.url else os.path.realpath(self.storage.url)) + "/"
+        for found in re.finditer(f"/{layout.RAW}(?=/)", url):
             outer = url[: found.start()]
             with suppress(SingerlakeError):
                 if open_storage(outer, self.settings).head(layout.root_metadata_key()) is not None:
@@ -139,9 +140,9 @@ class Lake:
         that the streams name, or a new one where none does. ``manifest_store``: what streams not yet born will get;
         None: what the others have. Raises ``LostStateError`` where the streams name several, and ``SettingError`` where
         a new lake would lie among the streams of another."""
-        if self._root.seen_id() is None and f"/{layout.RAW}/" in self.storage.url + "/" and not self.exists():
+        if self._root.seen_id() is None:
             around = self._lake_around()
-            if around is not None:
+            if around is not None and not self.exists():
                 raise SettingError(
                     "lake_root is a folder within another lake, where its streams are",
                     hint=f"set lake_root to {around}, or to a folder outside of it",
@@ -173,7 +174,7 @@ class Lake:
         Example:
             >>> made = lake.project(all=True)
             >>> lake.sql("SELECT count(*) FROM users").fetchall()
-            [(2,)]
+            [(3,)]
         """
         from singerlake.tables.query import MEMORY, query
 

@@ -21,11 +21,7 @@ from singerlake.errors import (
     InputError,
     InvalidMessageError,
     NameTooLongError,
-    NoSuchBucketError,
-    StorageFullError,
-    StorageUnavailableError,
     TruncatedInputError,
-    UnknownOutcomeError,
 )
 from singerlake.format.layout import stream_segment
 from singerlake.lake import Lake
@@ -36,7 +32,14 @@ from target_singerlake.attaching import Attaching, attaching_of, sources_of
 from target_singerlake.errors import RecordBeforeSchemaError
 from target_singerlake.files.growing import Compressor, LakeId
 from target_singerlake.files.open_files import OpenFiles
-from target_singerlake.files.publishing import PENDING_FILES, SETTLE_EVERY, AtomicPublisher, Committed, Publisher
+from target_singerlake.files.publishing import (
+    OUT_OF_REACH,
+    PENDING_FILES,
+    SETTLE_EVERY,
+    AtomicPublisher,
+    Committed,
+    Publisher,
+)
 from target_singerlake.input.batch import Batch
 from target_singerlake.input.messages import Block, EarlyActivations, Message, Records
 from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck, parse
@@ -347,7 +350,7 @@ class Ingest:
             yield
         except BaseException as error:
             self._close_all()
-            if isinstance(error, Exception) and not isinstance(error, _OUT_OF_REACH):
+            if isinstance(error, Exception) and not isinstance(error, OUT_OF_REACH):
                 self._publisher.say_failed(self._streams.names)
             raise
 
@@ -358,10 +361,6 @@ class Ingest:
         self._compressor.close()
         self._publisher.close()
         self._spool.remove()
-
-
-_OUT_OF_REACH = (AccessDeniedError, NoSuchBucketError, StorageUnavailableError, StorageFullError, UnknownOutcomeError)
-"""Errors after which asking the lake for more would only take time."""
 
 
 def _spool_folder(spool_dir: str | None) -> SpoolFolder:

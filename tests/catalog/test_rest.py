@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars
 import pytest
 import requests
@@ -18,7 +20,8 @@ from pyiceberg.catalog import load_catalog
 from singerlake.catalog.rest import application
 from singerlake.errors import AccessDeniedError, StorageUnavailableError
 from singerlake.lake import Lake
-from singerlake.storage.port import Entry, Storage
+from singerlake.storage.port import Storage, Stored
+from singerlake.tables.state.model import to_json
 from tests.lakes import build_stream
 from tests.storage.memory import MemoryStorage, Step
 from tests.tables.delta.test_readers import PROPERTIES, capture, lake_in, record, rows_of
@@ -146,11 +149,12 @@ def test_a_lake_that_does_not_answer_is_told_without_its_places(
 
 def test_who_has_no_token_gets_nothing(world: World) -> None:
     with served(world.storage, "s3cret") as ask:
-        for given in ("", "Bearer s3cre", "Bearer s3crett", "Basic s3cret", "s3cret"):
+        for given in ("", "Bearer s3cre", "Bearer s3crett", "Basic s3cret", "s3cret", "Bearer  s3cret"):
             headers = {"Authorization": given} if given else {}
             for path in (T, "/v1/config", "/nowhere"):
                 assert error_of(ask(path, headers=headers)) == (401, "NotAuthorizedException")
-        assert ask(T, headers={"Authorization": "Bearer s3cret"}).status_code == 200
+        for scheme in ("Bearer", "bearer"):
+            assert ask(T, headers={"Authorization": f"{scheme} s3cret"}).status_code == 200
         assert ask("/healthz").status_code == 200
 
 
@@ -158,17 +162,27 @@ def test_a_thousand_tables_are_listed_side_by_side(world: World) -> None:
     """At 30 ms a request, one after the other would take half a minute."""
 
     class Slow(MemoryStorage):
-        def head(self, key: str) -> Entry | None:
+        def get(self, key: str) -> Stored | None:
             time.sleep(0.03)
-            return super().head(key)
+            return super().get(key)
 
     storage = Slow(clock=world.clock, ids=world.lake.ids)
     for number in range(1000):
-        storage.put(f"published/t{number:04}/metadata/version-hint.text", b"1")
+        name = f"t{number:04}"
+        state = msgspec.structs.replace(world.state, table=name, files=(), retired=())
+        storage.put(f"published/{name}/_table.json", to_json(state))
     with served(storage) as ask:
         begun = time.monotonic()
         assert len(ask("/v1/namespaces/published/tables").json()["identifiers"]) == 1000
-        assert time.monotonic() - begun < 10
+        took = time.monotonic() - begun
+        assert took < 10
+
+
+def test_a_table_that_is_not_declared_so_any_more_is_not_one(world: World) -> None:
+    world.run(replace(DECLARED, iceberg=False))
+    with served(world.storage) as ask:
+        assert ask("/v1/namespaces/published/tables").json()["identifiers"] == []
+        assert error_of(ask(T)) == (404, "NoSuchTableException")
 
 
 @pytest.mark.filterwarnings("ignore:Iceberg scan planning")

@@ -95,7 +95,8 @@ def test_what_is_a_lake_is_not_taken_for_a_name(
     elsewhere = {"SINGERLAKE_LAKE_ROOT": str(root)}
     build_stream(Lake.open("v1"), "t", "flights", SCHEMA, [record_line("flights", {"n": 1})])
     refused = run("diff", "v1", "v2", "--stream", "flights", env=elsewhere)
-    assert (refused.exit_code, "note: v1 is a lake, and not taken for a name\n" in refused.stderr) == (2, True)
+    assert refused.exit_code == 2
+    assert "note: v1 is a lake, and taken for that, not for a name\n" in refused.stderr
     assert run("diff", root, "v1", "v2", "--stream", "flights", env=elsewhere).stderr == ""
     assert run("diff", root.name, "v1", "v2", "--stream", "flights", env=elsewhere).stderr == ""
     Path("v2/raw/photos").mkdir(parents=True)
@@ -111,6 +112,12 @@ def test_a_size_is_read_as_people_write_it(text: str, bytes: int) -> None:
 def test_a_size_that_is_not_one_or_out_of_bounds_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="write 10000000 or 10MB"):
         size_within(1, 5 << 30)(text)
+
+
+@pytest.mark.parametrize(("word", "meant"), [("compact", "vacuum"), ("tables", "project ls"), ("statuss", "status")])
+def test_what_people_type_who_know_other_tools_is_answered(run: Run, word: str, meant: str) -> None:
+    told = run(word, "lake")
+    assert (told.exit_code, f"Did you mean '{meant}'?" in told.stderr) == (2, True)
 
 
 def test_a_stream_behind_the_lake_is_answered_with_its_option(run: Run, lake: Lake) -> None:

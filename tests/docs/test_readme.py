@@ -64,7 +64,16 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
         name: follow(DOCS / f"how-to/{name}.md", tmp_path, programs)
         for name in ("tables", "mappers", "bad-records", "verify", "copy", "stores", "catalog", "sql")
     }
-    assert ran == {"tables": 12, "mappers": 1, "bad-records": 2, "verify": 2, "copy": 3, "stores": 2, "catalog": 2, "sql": 3}
+    assert ran == {
+        "tables": 12,
+        "mappers": 1,
+        "bad-records": 2,
+        "verify": 2,
+        "copy": 3,
+        "stores": 2,
+        "catalog": 2,
+        "sql": 3,
+    }
 
 
 def test_the_how_to_on_files_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:

@@ -155,6 +155,7 @@ INVOKED = {
     "expire": ["--tap", "tap-rows", "--stream", "users", "--before-offset", "1"],
     "policy-set": ["--tap", "tap-rows", "--older-than", "400d"],
     "policy-unset": ["--tap", "tap-rows"],
+    "sql": ["SHOW TABLES"],
     "put": ["--tap", "office", "--stream", "files", "meltano.yml"],
     "lock-break": ["--tap", "tap-rows", "--stream", "users"],
     "store-create": ["--help"],
@@ -203,7 +204,8 @@ def test_every_command_runs_as_meltano_starts_it(
 
     arguments = {**INVOKED, **OF_A_QUEUE}
     assert utility_commands().keys() > arguments.keys()
-    without = {name: said(name) for name in sorted(utility_commands().keys() - arguments.keys())}
+    served = {"catalog-serve"}  # until a signal comes
+    without = {name: said(name) for name in sorted(utility_commands().keys() - arguments.keys() - served)}
     assert "tap-rows/users: nothing to delete" in without["gc"]
     assert "tap-rows/users: nothing to join" in without["vacuum"]
     for name in arguments:

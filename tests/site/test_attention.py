@@ -192,7 +192,7 @@ def test_a_table_stands_as_its_checks_and_what_it_reads_say(tmp_path: Path) -> N
     ):
         assert words in text, words
     looks = said(pages["index.html"])
-    assert "rebuilt table its stream was rebuilt or dropped since it was made; the next run makes it anew" in looks
+    assert "rebuilt table its stream was rebuilt since it was made; the next run makes it anew" in looks
     assert "made from older rows of fine" in said(pages["tables/older.html"])
     assert "fine older than it has now" in said(pages["tables/older.html"])
     assert "fine as it has now" in said(pages["tables/as_it_is.html"])

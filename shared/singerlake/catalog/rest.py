@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,11 +19,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from singerlake.errors import AccessDeniedError, SettingError, SingerlakeError
+from singerlake.errors import AccessDeniedError, LakeError, SettingError, SingerlakeError
 from singerlake.storage.port import Storage
 from singerlake.tables.description import url_of
-from singerlake.tables.iceberg.metadata import hint_key, read, version_key
-from singerlake.tables.state.commit import tables
+from singerlake.tables.iceberg.metadata import read, version_key
+from singerlake.tables.iceberg.publish import has_log
+from singerlake.tables.state.commit import load, tables
 from singerlake.tables.state.keys import PUBLISHED, table_prefix
 from singerlake.work.parallel import in_parallel
 
@@ -72,7 +74,7 @@ def application(storage: Storage, token: str | None = None) -> ASGIApp:
     def listing(request: Request) -> Response:
         _require_namespace(request.path_params["namespace"])
         names = tables(storage)
-        described = in_parallel(lambda name: storage.head(hint_key(name)) is not None, names, threads=_LOOKS)
+        described = in_parallel(partial(_is_described, storage), names, threads=_LOOKS)
         found = [name for name, is_there in zip(names, described, strict=True) if is_there]
         identifiers = [{"namespace": [NAMESPACE], "name": name} for name in found]
         return JSONResponse({"identifiers": identifiers, "next-page-token": None})
@@ -80,7 +82,7 @@ def application(storage: Storage, token: str | None = None) -> ASGIApp:
     def table(request: Request) -> Response:
         _require_namespace(request.path_params["namespace"])
         name = request.path_params["table"]
-        newest = read(storage, name) if name in tables(storage) else None
+        newest = read(storage, name) if name in tables(storage) and _is_described(storage, name) else None
         if newest is None or not newest.version:
             raise _RefusedError(404, "NoSuchTableException", f"Table does not exist: {NAMESPACE}.{name}")
         if newest.body is None:
@@ -102,7 +104,7 @@ def application(storage: Storage, token: str | None = None) -> ASGIApp:
 
     def failed(request: Request, error: Exception) -> Response:
         # What a lake's error says may name places that are nobody's business here.
-        logger.warning("%s %s: %s", request.method, request.url.path, error)
+        logger.warning("%s %r: %s", request.method, request.url.path, error)
         if isinstance(error, AccessDeniedError | SettingError):
             return _error(403, "ForbiddenException", "the catalog may not read the lake; its log says more")
         return _error(503, "ServiceUnavailableException", "the lake cannot be read now; the catalog's log says more")
@@ -130,6 +132,15 @@ def application(storage: Storage, token: str | None = None) -> ASGIApp:
     )
 
 
+def _is_described(storage: Storage, name: str) -> bool:
+    """Whether Iceberg metadata go with a table."""
+    try:
+        found = load(storage, name)
+    except LakeError:
+        return False
+    return found is not None and has_log(found.state)
+
+
 def _require_namespace(name: str) -> None:
     if name != NAMESPACE:
         raise _RefusedError(404, "NoSuchNamespaceException", f"Namespace does not exist: {name}")
@@ -151,12 +162,12 @@ class _Bearer:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._wanted = f"Bearer {token}".encode()
+        self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] != "/healthz":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._wanted):
+            scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(given, self._token):
                 answer = _error(401, "NotAuthorizedException", "a bearer token is needed")
                 await answer(scope, receive, send)
                 return

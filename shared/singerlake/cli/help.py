@@ -99,10 +99,14 @@ class ByTask(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = get_close_matches(args[0], self.list_commands(ctx), 1)
+            close = get_close_matches(args[0], self.list_commands(ctx), 1)
+            near = self.synonyms.get(args[0]) or next(iter(close), None)
             if near and "Did you mean" not in error.message:
-                raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx=ctx) from None
+                raise click.UsageError(f"{error.message} Did you mean {near!r}?", ctx=ctx) from None
             raise
+
+    synonyms: ClassVar[Mapping[str, str]] = {}
+    """What people type who know other tools, with the command that they mean."""
 
     tasks: ClassVar[Mapping[str, Sequence[str]]] = {}
 

@@ -45,7 +45,7 @@ def find_lake(
         is_a_name = os.sep not in words[0] and elsewhere is not None and not is_same(words[0], elsewhere)
         if noted and is_a_name and not is_asked("quiet"):
             # The command is about to work on another lake than it would without the word.
-            click.echo(f"note: {shown(words[0])} is a lake, and not taken for a name", err=True)
+            click.echo(f"note: {shown(words[0])} is a lake, and taken for that, not for a name", err=True)
         return Meant(words[0], tuple(words[1:]))
     if elsewhere is None:
         raise click.UsageError(NO_LAKE)

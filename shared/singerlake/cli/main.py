@@ -38,6 +38,19 @@ _TASKS: Mapping[str, tuple[str, ...]] = {
 }
 """What the commands are for, in the order in which help lists them."""
 
+_SYNONYMS = {
+    **dict.fromkeys(("compact", "optimize", "merge"), "vacuum"),
+    **dict.fromkeys(("delete", "forget"), "erase"),
+    **dict.fromkeys(("rm", "remove"), "drop"),
+    **dict.fromkeys(("list", "show", "streams", "taps"), "ls"),
+    **dict.fromkeys(("run", "build"), "project run"),
+    **dict.fromkeys(("repair", "restore"), "rebuild"),
+    **dict.fromkeys(("select", "query"), "sql"),
+    "tables": "project ls",
+    "check": "verify",
+    "site": "docs build",
+    "help": "--help",
+}
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
     "reading": ("ls", "status", "versions", "diff", "tail", "sql", "export", "docs"),
     "writing": ("init", "put", "annotate", "commit-worker"),
@@ -53,6 +66,7 @@ class _Commands(ByTask):
     an interruption, too. Each is imported when it is asked for: all of them take as long as a small lake to look at."""
 
     tasks = _TASKS
+    synonyms = _SYNONYMS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for names in _TASKS.values() for name in names]

@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from singerlake.humanize import counted, cut, lasting, minute
 from singerlake.site.facts import LakeFacts, StreamFacts, TableFacts, TapFacts
+from singerlake.tables.state.model import DROPPED
 from singerlake.upkeep.reports.status import silence_of
 
 _SAID = 400
@@ -93,7 +94,8 @@ def of_table(table: TableFacts, older: Sequence[str] = ()) -> Finding:
         more = f"; {len(failing) - _CHECKS:,} more" if len(failing) > _CHECKS else ""
         return Finding(Level.CHECK, "check failed", "; ".join(failing[:_CHECKS]) + more)
     if standing.outdated:
-        says = f"{standing.outdated} since it was made; the next run makes it anew"
+        then = "drop the table, too" if standing.outdated == DROPPED else "the next run makes it anew"
+        says = f"{standing.outdated} since it was made; {then}"
         return Finding(Level.STALE, "outdated", says)
     if standing.behind:
         return Finding(Level.BEHIND, "behind", f"behind its stream by {counted(standing.behind, 'message')}")

@@ -9,14 +9,16 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from singerlake.clock import Clock
+from singerlake.errors import SingerlakeError
 from singerlake.storage.port import Entry, Storage
 from singerlake.tables.declaration.model import Format, TableDeclaration
 from singerlake.tables.delta import publish as delta
 from singerlake.tables.delta.schema import check_columns as check_delta
 from singerlake.tables.description import Description
 from singerlake.tables.iceberg import publish as iceberg
-from singerlake.tables.iceberg.schema import check_name
+from singerlake.tables.iceberg.schema import check_names, check_place
 from singerlake.tables.rows.columns import TableColumns
+from singerlake.tables.state.commit import require_conditions
 from singerlake.tables.state.model import TableState
 
 
@@ -54,8 +56,15 @@ def of_state(state: TableState) -> list[Derived]:
 def catch_up(storage: Storage, state: TableState, clock: Clock) -> None:
     """Bring all to the table as it is, if they do not show ``state``. Raises ``CorruptObjectError``,
     ``TooManyConflictsError``, and what storage raises: what could not be brought up is at an earlier state, whole."""
+    errors: list[SingerlakeError] = []
     for kind in of_state(state):
-        kind.catch_up(storage, state, clock)
+        try:
+            kind.catch_up(storage, state, clock)
+        except SingerlakeError as error:
+            # The other one is brought up also where this one is damaged.
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def kept(storage: Storage, state: TableState, objects: Sequence[Entry], *, now: datetime, grace: timedelta) -> set[str]:
@@ -69,15 +78,19 @@ def leave_old_behind(storage: Storage, state: TableState, before: datetime) -> N
         kind.leave_old_behind(storage, state.table, before)
 
 
-def needing_conditions(declaration: TableDeclaration) -> str:
-    """What of a table needs conditional writes by itself; empty where nothing does."""
-    return delta.NAME if declaration.format is Format.DELTA else iceberg.NAME if declaration.iceberg else ""
+def require_storage(storage: Storage, declaration: TableDeclaration) -> None:
+    """Raise ``ConditionNotSupportedError`` where storage cannot keep the table as it is declared, ``SettingError``
+    where engines would not find it there, and ``ConditionsUnprovenError``."""
+    needs = delta.NAME if declaration.format is Format.DELTA else iceberg.NAME if declaration.iceberg else ""
+    require_conditions(storage, log=needs)
+    if declaration.iceberg:
+        check_place(storage)
 
 
 def check_columns(declaration: TableDeclaration, columns: TableColumns) -> None:
     """Raise ``SettingError`` where a format that is declared cannot have that name or these columns, or what writes it
     is not installed."""
     check_delta(declaration, columns)
-    check_name(declaration)
     if declaration.iceberg:
+        check_names(declaration, columns)
         iceberg.check_installed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from singerlake.storage.port import Storage
@@ -20,5 +21,6 @@ class Description:
 
 def url_of(storage: Storage, table: str) -> str:
     """The URL of a table's folder, without a slash at its end; that of one on a disk begins with ``file://``."""
-    root = storage.url if "://" in storage.url else f"file://{storage.url}"
+    # A folder may have several names, and metadata that one process wrote has to be that of all.
+    root = storage.url if "://" in storage.url else f"file://{os.path.realpath(storage.url)}"
     return f"{root}/{table_prefix(table).rstrip('/')}"

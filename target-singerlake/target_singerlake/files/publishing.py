@@ -20,7 +20,16 @@ from singer_sdk.metrics import Metric, Tag, Timer
 
 from singerlake.adapters import ATOMIC_STORES, DEFAULT_STORE, ON_THE_LAKE
 from singerlake.clock import Clock, timestamp
-from singerlake.errors import BrokenFileError, SettingError, SingerlakeError
+from singerlake.errors import (
+    AccessDeniedError,
+    BrokenFileError,
+    NoSuchBucketError,
+    SettingError,
+    SingerlakeError,
+    StorageFullError,
+    StorageUnavailableError,
+    UnknownOutcomeError,
+)
 from singerlake.format.layout import file_path
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import NewFile
@@ -51,6 +60,8 @@ PENDING_FILES = 32
 SETTLE_EVERY = 0.5
 """Seconds between two looks for the place of stored commits, where the manifest store settles them later."""
 
+OUT_OF_REACH = (AccessDeniedError, NoSuchBucketError, StorageUnavailableError, StorageFullError, UnknownOutcomeError)
+"""Errors after which asking the lake for more would only take time."""
 FILES_AT_ONCE = 16
 """Files of one stream that one transaction may carry."""
 
@@ -295,14 +306,17 @@ class Publisher:
         """After ``close``: have the log of each of ``streams``, those of the input, say that the run failed, as far as
         the lake still answers. A stream that is not there yet is not made for it."""
         self.status = "failed"
-        try:
-            for name in streams:
-                channel = self._channel(name)
+        for name in streams:
+            channel = self._channel(name)
+            try:
                 is_open = channel.writer is not None and channel.writer.is_open
                 if channel.recorded != self.status and (is_open or name in self._known_streams()):
                     self._writer(channel).record(self._run(channel))
-        except SingerlakeError as error:
-            logger.debug("could not record how the run ended: %s", error)
+            except OUT_OF_REACH as error:
+                logger.debug("could not record how the run ended: %s", error)
+                return
+            except SingerlakeError as error:
+                logger.debug("could not record of stream %r how the run ended: %s", name, error)
 
     def close(self) -> None:
         """End the threads: what is being committed is, what waits for it is dropped."""

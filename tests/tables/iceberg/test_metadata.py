@@ -5,24 +5,26 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from singerlake.errors import StorageUnavailableError, UnknownOutcomeError
+from singerlake.errors import CorruptObjectError, SettingError, StorageUnavailableError, UnknownOutcomeError
 from singerlake.storage.port import Refused, Written
 from singerlake.tables.declaration.model import ColumnRule, Format, Keep
 from singerlake.tables.iceberg import publish as publish_module
 from singerlake.tables.iceberg.metadata import version_key
 from singerlake.tables.iceberg.publish import disagreements, publish
-from singerlake.tables.maintain.collect import plan_collection
+from singerlake.tables.maintain.collect import collect_table, plan_collection
 from singerlake.tables.maintain.drop import drop, plan_drop
 from singerlake.tables.maintain.verify import verify_derived
 from tests.lakes import build_stream
 from tests.storage.memory import MemoryStorage, Step
+from tests.tables.delta.test_readers import lake_in
 from tests.tables.iceberg.seen import entries, rows_in, seen
 from tests.tables.iceberg.world import DECLARED, GRACE, PROPERTIES, World
-from tests.tables.tables import STREAM, TAP
+from tests.tables.tables import STREAM, TAP, runner_of
 
 NESTED = {
     "tags": {"type": ["null", "array"], "items": {"type": "object", "properties": {"x": {"type": "integer"}}}},
@@ -392,3 +394,95 @@ def test_whatever_happens_engines_see_tables_that_were(seed: int) -> None:
             assert rows_in(world.storage, made, made.current) is not None
     world.run()
     world.check()
+
+
+def test_a_lake_that_is_known_by_two_names_keeps_what_readers_of_either_want(tmp_path: Path) -> None:
+    folder, other = tmp_path / "lake", tmp_path / "other"
+    other.symlink_to(folder)
+    for number, root in enumerate((folder, other, folder)):
+        lake = lake_in(root)
+        build_stream(lake, TAP, STREAM, {"properties": PROPERTIES}, [{"id": number, "v": "x"}], key_properties=["id"])
+        runner_of(lake).run(DECLARED)
+    made = seen(lake.storage)
+    assert (made.version, len(made.snapshots), made.body["location"]) == (3, 3, f"file://{folder}/published/t")
+    # As an earlier version of this program, or a container with another mount, would have it.
+    moved = json.dumps(made.body).replace(f"file://{folder}/", "file:///mnt/lake/")
+    lake.storage.put(version_key("t", 3), moved.encode())
+    before = {path.name for path in (folder / "published/t/metadata").iterdir()}
+    for _ in range(2):
+        collect_table(lake.storage, "t", now=lake.clock.now, grace=GRACE, clock=lake.clock, ids=lake.ids)
+    assert before <= {path.name for path in (folder / "published/t/metadata").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("properties", "name"),
+    [
+        ({"a": {"type": "object", "properties": {"b": {"type": "integer"}}}, "a.b": {"type": "integer"}}, "a.b"),
+        ({"t": {"type": "array", "items": {"type": "integer"}}, "t.element": {"type": "integer"}}, "t.element"),
+    ],
+)
+def test_names_that_iceberg_takes_for_one_are_refused(properties: dict[str, Any], name: str) -> None:
+    world = World({**PROPERTIES, **properties})
+    world.capture()
+    with pytest.raises(SettingError, match=f"two columns or fields that Iceberg calls '{name}'"):
+        world.run()
+    world.run(replace(DECLARED, columns={name: ColumnRule(rename="other")}))
+    world.check()
+
+
+def test_ids_stay_where_a_table_is_not_described_for_a_while() -> None:
+    world = World({**PROPERTIES, "b": {"type": "integer"}})
+    world.turns(1)
+    first = world.check().body["schemas"][0]["fields"]
+    world.run(replace(DECLARED, iceberg=False))
+    assert not world.lake.catalog().entries
+    world.properties = {**PROPERTIES, "c": {"type": "integer"}}
+    world.capture()
+    world.run()
+    made = world.check()
+    current = made.body["current-schema-id"]
+    fields = next(each for each in made.body["schemas"] if each["schema-id"] == current)["fields"]
+    known = {each["name"]: each["id"] for each in first}
+    assert {each["name"]: each["id"] for each in fields}.items() >= known.items()
+    assert made.body["last-column-id"] == len(known) + 1
+
+
+def test_a_damaged_delta_log_does_not_keep_the_metadata_behind() -> None:
+    world = World()
+    world.capture()
+    world.run(replace(DECLARED, format=Format.DELTA))
+    for key in world.log:
+        world.storage.put(f"published/t/_delta_log/{key}", b"{")
+    world.capture()
+    with pytest.raises(CorruptObjectError):
+        world.run(replace(DECLARED, format=Format.DELTA))
+    told = world.lake.sync_catalog()
+    assert [each.table for each in told.failed] == ["t"]
+    made = seen(world.storage)
+    assert made.current["summary"]["singerlake.id"] == world.state.id
+
+
+@pytest.mark.parametrize("character", ["#", "?"])
+def test_a_root_whose_url_readers_cut_is_refused(tmp_path: Path, character: str) -> None:
+    lake = lake_in(tmp_path / f"a{character}b")
+    build_stream(lake, TAP, STREAM, {"properties": PROPERTIES}, [{"id": 1}], key_properties=["id"])
+    with pytest.raises(SettingError, match="root has '#' or '\\?' in it"):
+        runner_of(lake).run(DECLARED)
+    assert not Path(lake.storage.url, "published").exists()
+
+
+def test_what_lies_in_the_folder_does_not_make_a_run_ask_more() -> None:
+    world = World()
+
+    def asked() -> list[str]:
+        steps: list[str] = []
+        world.storage.hook = lambda step: steps.append(f"{step.operation} {step.key}")
+        world.run()
+        world.storage.hook = lambda step: None
+        return [each.split("/")[0] for each in steps if "/metadata/" in each]
+
+    world.turns(1)
+    before = asked()
+    world.turns(30)
+    assert asked() == before
+    assert "list" not in " ".join(before)

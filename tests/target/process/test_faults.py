@@ -239,15 +239,30 @@ def test_a_run_that_fails_before_a_record_is_failed_in_the_streams_of_its_input(
         assert [each.status for each in manifest(tmp_path, stream).runs] == runs
 
 
+def test_a_broken_stream_does_not_keep_the_failure_out_of_others(tmp_path: Path) -> None:
+    for stream in ("a", "b", "c"):
+        ingest(tmp_path, [schema(stream), *records(1, stream=stream)])
+    (tmp_path / layout.manifest_key(TAP, "a")).write_bytes(b"{")
+    with pytest.raises((CorruptObjectError, InvalidMessageError)):
+        ingest(tmp_path, [schema("a"), schema("b"), schema("c"), b"nonsense"])
+    assert [[each.status for each in manifest(tmp_path, stream).runs] for stream in ("b", "c")] == 2 * [
+        ["finished", "failed"]
+    ]
+
+
 def test_a_lake_is_not_made_among_the_streams_of_another(tmp_path: Path) -> None:
     ingest(tmp_path, LINES)
-    for within in ("raw", f"raw/{TAP}"):
+    (tmp_path / "link").symlink_to(tmp_path / "raw" / TAP)
+    ingest(tmp_path / "other" / "raw", LINES)
+    with pytest.raises(SettingError, match="within another lake"):
+        ingest(tmp_path / "other" / "raw" / "raw" / "t", LINES)
+    for within in ("raw", f"raw/{TAP}", "link"):
         with pytest.raises(SettingError, match=f"within another lake.*set lake_root to {tmp_path}, or"):
             ingest(tmp_path / within, LINES)
     with pytest.raises(NotALakeError, match=f"the lake is {tmp_path}"):
         Lake.open(str(tmp_path / "raw")).require()
     assert not list(tmp_path.glob("raw/**/raw"))
-    assert ingest(tmp_path / "raw/elsewhere/../../other/raw", LINES)
+    assert ingest(tmp_path / "raw/elsewhere/../../third/raw", LINES)
 
 
 def test_a_manifest_of_another_stream_is_refused(tmp_path: Path) -> None:

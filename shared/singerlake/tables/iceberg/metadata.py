@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from singerlake.errors import CorruptObjectError
+from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.storage.port import Entry, Storage
 from singerlake.tables.description import url_of
@@ -19,6 +20,8 @@ from singerlake.tables.state.keys import ICEBERG_METADATA, table_prefix
 SHOWS, NUMBER = "singerlake.id", "singerlake.number"
 """What the summary of a snapshot says of the state that it shows."""
 _VERSION = re.compile(r"v([1-9]\d{0,17})\.metadata\.json\Z", re.ASCII)
+
+_HINT = re.compile(rb"[1-9][0-9]{0,17}\s*")
 
 Snapshot = Mapping[str, Any]
 
@@ -75,12 +78,25 @@ def versions_in(objects: Iterable[Entry], table: str) -> dict[int, Entry]:
 
 def read(storage: Storage, table: str) -> Metadata:
     """The newest metadata of a table. Raises what storage raises."""
-    version = max(versions_in(storage.list(metadata_prefix(table)), table), default=0)
+    # The hint is written behind each version, so that the newest is it or one that follows: a listing grows.
+    hint = storage.get(hint_key(table))
+    version = int(hint.body) if hint is not None and _HINT.fullmatch(hint.body) else 0
+    if not version or storage.head(version_key(table, version)) is None:
+        version = max(versions_in(storage.list(metadata_prefix(table)), table), default=0)
+    else:
+        while storage.head(version_key(table, version + 1)) is not None:
+            version += 1
     return Metadata(version, body_of(storage, table, version) if version else None)
 
 
 def body_of(storage: Storage, table: str, version: int) -> Mapping[str, Any] | None:
     """A version of the metadata; None where it is gone, cut, of another place, or of others' making."""
+    body = stored_body(storage, table, version)
+    return body if body is not None and body["location"] == url_of(storage, table) else None
+
+
+def stored_body(storage: Storage, table: str, version: int) -> Mapping[str, Any] | None:
+    """The same, also of another place: a lake may be known by several names."""
     stored = storage.get(version_key(table, version))
     if stored is None:
         return None
@@ -90,8 +106,7 @@ def body_of(storage: Storage, table: str, version: int) -> Mapping[str, Any] | N
     except msgspec.DecodeError:
         return None
     current = next((each for each in kept.snapshots if each.id == kept.current), None)
-    is_own = kept.format == 2 and kept.location == url_of(storage, table)
-    return body if is_own and current is not None and SHOWS in current.summary else None
+    return body if kept.format == 2 and current is not None and SHOWS in current.summary else None
 
 
 class _KnownSnapshot(msgspec.Struct, rename={"id": "snapshot-id", "manifest_list": "manifest-list"}):
@@ -132,21 +147,26 @@ def key_of(location: str, table: str, path: str) -> str | None:
     return None if within == path or ".." in within.split("/") else table_prefix(table) + within
 
 
-def files_of(storage: Storage, table: str, snapshot: Snapshot) -> tuple[set[str], list[FileEntry]] | None:
-    """The keys of a snapshot's manifest list and manifests, and their entries; None where one of them cannot be read.
-    Raises what storage raises."""
+def files_of(
+    storage: Storage, table: str, location: str, snapshot: Snapshot, *, entries: bool = True
+) -> tuple[set[str], list[FileEntry]] | None:
+    """The keys of the manifest list and manifests of a snapshot in metadata of that ``location``, and their entries,
+    unless nobody asks for ``entries``; None where one of them cannot be read. Raises what storage raises."""
     try:
-        key, body = _body(storage, table, snapshot["manifest-list"])
-        manifests = dict(_body(storage, table, path) for path in manifest_paths(body, key=key))
-        entries = [entry for each, content in manifests.items() for entry in files_in(content, key=each)]
+        key, body = _body(storage, table, location, snapshot["manifest-list"])
+        paths = manifest_paths(body, key=key)
+        if not entries:
+            return {key, *(each for path in paths if (each := key_of(location, table, path)))}, []
+        manifests = dict(_body(storage, table, location, path) for path in paths)
+        found = [entry for each, content in manifests.items() for entry in files_in(content, key=each)]
     except CorruptObjectError:
         return None
-    return {key, *manifests}, entries
+    return {key, *manifests}, found
 
 
-def _body(storage: Storage, table: str, path: str) -> tuple[str, bytes]:
-    """The key and the bytes of the object at a URL that metadata names."""
-    key = key_of(url_of(storage, table), table, path)
+def _body(storage: Storage, table: str, location: str, path: str) -> tuple[str, bytes]:
+    """The key and the bytes of the object at a URL that metadata of that ``location`` names."""
+    key = key_of(location, table, path)
     stored = None if key is None else storage.get(key)
     if key is None or stored is None:
         raise CorruptObjectError("a manifest of Iceberg is gone", hint="run 'singerlake project run'", key=path)
@@ -156,3 +176,6 @@ def _body(storage: Storage, table: str, path: str) -> tuple[str, bytes]:
 def live(entries: Iterable[FileEntry]) -> dict[str, FileEntry]:
     """The files of a snapshot by their URLs."""
     return {each.path: each for each in entries if each.status != DELETED}
+
+
+prepare_decoders(_Known, _KnownSnapshot)

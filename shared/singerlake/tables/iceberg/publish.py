@@ -16,6 +16,7 @@ from singerlake.clock import Clock, parse_timestamp, random_id
 from singerlake.errors import TooManyConflictsError, UnknownOutcomeError
 from singerlake.format.exact_json import encode
 from singerlake.storage.port import Entry, Refused, Storage
+from singerlake.tables.declaration.model import ALSO, ICEBERG
 from singerlake.tables.description import Description, url_of
 from singerlake.tables.iceberg.manifests import (
     ADDED,
@@ -32,13 +33,14 @@ from singerlake.tables.iceberg.metadata import (
     SHOWS,
     Metadata,
     Snapshot,
-    body_of,
     files_of,
     hint_key,
+    key_of,
     live,
     metadata_prefix,
     read,
     snapshots_in,
+    stored_body,
     version_key,
     versions_in,
 )
@@ -62,7 +64,7 @@ _LAST_PARTITION = 999
 
 def has_log(state: TableState) -> bool:
     """Whether Iceberg metadata goes with the table."""
-    return state.is_published and isinstance(state.ids, tuple)
+    return state.is_published and ICEBERG in state.declaration.get(ALSO, ()) and isinstance(state.ids, tuple)
 
 
 def prefix_of(table: str) -> str:
@@ -133,7 +135,7 @@ def _written(storage: Storage, state: TableState, newest: Metadata, now: datetim
     """The next metadata, whose manifest and manifest list are written by then."""
     before = newest.body if newest.shows is not None and state.knows(newest.shows) else None
     current = newest.current if before is not None else None
-    known = None if current is None else files_of(storage, state.table, current)
+    known = None if current is None else files_of(storage, state.table, url_of(storage, state.table), current)
     if known is None:
         before = None
     made = _Next(state, url_of(storage, state.table), before, {} if known is None else live(known[1]), now)
@@ -305,8 +307,9 @@ def leave_old_behind(storage: Storage, table: str, before: datetime) -> None:
     *older, current = snapshots
     if not due or not older:
         return
-    for place in reversed(range(len(older))):
-        known = files_of(storage, table, older[place])
+    places = list(reversed(range(len(older))))
+    looked = in_parallel(lambda place: files_of(storage, table, location, older[place]), places, threads=THREADS)
+    for place, known in zip(places, looked, strict=True):
         if known is None or not due.isdisjoint(live(known[1])):
             at = newest.body["last-updated-ms"] + 1
             body = _with_snapshots({**newest.body, "last-updated-ms": at}, [*older[place + 1 :], current])
@@ -336,13 +339,23 @@ def kept(storage: Storage, state: TableState, objects: Sequence[Entry], *, now: 
         if following is None or versions[following].last_modified > before
     ]
     keys = {hint_key(state.table)} | {versions[version].key for version in current}
-    bodies = in_parallel(partial(body_of, storage, state.table), current, threads=THREADS)
-    lists = {each["manifest-list"]: each for body in bodies if body is not None for each in snapshots_in(body)}
-    location = url_of(storage, state.table)
-    for known in in_parallel(partial(files_of, storage, state.table), lists.values(), threads=THREADS):
+    bodies = in_parallel(partial(stored_body, storage, state.table), current, threads=THREADS)
+    lists = {
+        each["manifest-list"]: (body["location"], each)
+        for body in bodies
+        if body is not None
+        for each in snapshots_in(body)
+    }
+    # What snapshots name is listed by the state, or was retired: without such files nothing has to be looked for.
+    wanted = bool(state.retired)
+
+    def look(named: tuple[str, Snapshot]) -> tuple[set[str], set[str | None]] | None:
+        found = files_of(storage, state.table, *named, entries=wanted)
+        return None if found is None else (found[0], {key_of(named[0], state.table, path) for path in live(found[1])})
+
+    for known in in_parallel(look, list(lists.values()), threads=THREADS):
         if known is not None:
-            files = {table_prefix(state.table) + path.removeprefix(f"{location}/") for path in live(known[1])}
-            keys |= known[0] | files
+            keys |= known[0] | {key for key in known[1] if key is not None}
     return keys
 
 
@@ -361,8 +374,8 @@ def disagreements(storage: Storage, table: str) -> Iterator[str]:
         what = "of others, or of another place" if of_others else "behind the table"
         yield f"the Iceberg metadata is {what}; run 'singerlake project run'"
         return
-    known = files_of(storage, table, newest.current)
     location = url_of(storage, table)
+    known = files_of(storage, table, location, newest.current)
     listed = {f"{location}/{file.path}": (file.rows, file.bytes) for file in state.files if file.path is not None}
     if known is None or {path: (each.rows, each.bytes) for path, each in live(known[1]).items()} != listed:
         yield f"the Iceberg metadata has other files than the table; {_MOVE}"

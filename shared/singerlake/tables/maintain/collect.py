@@ -82,7 +82,9 @@ def plan_collection(storage: Storage, table: str, *, now: datetime, grace: timed
     )
     young = [entry for entry in unknown if entry.last_modified > before]
     waiting = list(set(state.retired).difference(due))
-    begun = [entry.last_modified for entry in young] + [_moment(file.shown) for file in waiting if file.shown]
+    # A file whose time has come and that is held waits for those who hold it, from now on.
+    shown = [_moment(file.shown) for file in waiting if file.shown]
+    begun = [entry.last_modified for entry in young] + [now if moment <= before else moment for moment in shown]
     return TableCollection(
         table,
         base,

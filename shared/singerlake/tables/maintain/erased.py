@@ -12,10 +12,12 @@ from singerlake.tables.state.model import TableSource, TableState, source_of
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.result import Finding
 
+_RUN = "run 'singerlake project run', or drop the table"
+
 
 def tables_of_before(lake: LakeContext, pairs: Collection[tuple[str, str]] | None) -> Iterator[Finding]:
     """A finding for each table that was made before the last erasure of its stream, one of ``pairs`` (None: any), or
-    from such a table; and a note for each that was made anew while files that it replaced are still stored. Raises what
+    from such a table; and for each that was made anew while files that it replaced are still stored. Raises what
     storage raises."""
     states: dict[str, TableState] = {}
     for name in tables(lake.storage):
@@ -36,10 +38,10 @@ def tables_of_before(lake: LakeContext, pairs: Collection[tuple[str, str]] | Non
         before |= older
     for name, state in states.items():
         if name in before:
-            yield Finding("erased", state_key(name), f"{before[name]}; run 'singerlake project run', or drop the table")
+            yield Finding("erased", state_key(name), before[name])
         elif state.retired and name in touched:
             what = f"{counted(len(state.retired), 'file')} that the table replaced may hold such records"
-            yield Finding("erased", state_key(name), f"{what}; 'singerlake project gc' deletes them", problem=False)
+            yield Finding("erased", state_key(name), f"{what} until 'singerlake project gc --delete' has deleted them")
 
 
 def _made_before(lake: LakeContext, state: TableState, pairs: Collection[tuple[str, str]] | None) -> str:
@@ -52,10 +54,12 @@ def _made_before(lake: LakeContext, state: TableState, pairs: Collection[tuple[s
         except LakeError:
             # What cannot be read of a stream is a finding of its own.
             continue
-        if newest is None or newest.lineage != source.lineage:
-            return "the table was made before its stream was dropped or rebuilt"
+        if newest is None or not newest.versions:
+            return "the table was made before its stream was dropped; run 'singerlake project drop'"
+        if newest.lineage != source.lineage:
+            return f"the table was made before its stream was rebuilt; {_RUN}"
         if not source.knows_holes_of(source_of(newest)):
-            return "the table was made before records of its stream were erased"
+            return f"the table was made before records of its stream were erased; {_RUN}"
     return ""
 
 
@@ -66,10 +70,11 @@ def _older(
     for made in state.made_from:
         read = states.get(made.table)
         if read is None:
-            return f"the table was made from {made.table!r}, which is gone, so that nobody can tell what it holds"
+            gone = f"the table was made from {made.table!r}, which is gone, so that nobody can tell what it holds"
+            return f"{gone}; {_RUN}"
         # Where records are erased from its stream, a table is made anew, and so is one that a statement makes of it.
         if made.table in before or (made.table in touched and read.generation != made.generation):
-            return f"the table was made from rows of {made.table!r} from before records were erased"
+            return f"the table was made from rows of {made.table!r} from before records were erased; {_RUN}"
     return ""
 
 

@@ -21,14 +21,14 @@ from singerlake.format.state.model import Manifest
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.stored import declaration_of, earlier_declarations
-from singerlake.tables.derived import catch_up, needing_conditions
+from singerlake.tables.derived import catch_up, require_storage
 from singerlake.tables.rows.convert import Rescued
 from singerlake.tables.run.discard import discarded
 from singerlake.tables.run.plan import SqlPlan, TablePlan, as_it_was, make_plan
 from singerlake.tables.run.publish import Publication, first_state
 from singerlake.tables.run.sql_engine import SqlEngine, without_spark
 from singerlake.tables.run.write import TableAttempt
-from singerlake.tables.state.commit import StoredState, commit, load, load_to_replace, require_conditions
+from singerlake.tables.state.commit import StoredState, commit, load, load_to_replace
 from singerlake.tables.state.model import TableRun, TableState, source_of
 from singerlake.upkeep.scan import schema_before
 from singerlake.work.engine import Engine
@@ -87,7 +87,7 @@ class TableRunner:
             if plan.is_nothing:
                 return Outcome(plan, plan.state, None)
             if not begun:
-                require_conditions(self.storage, log=needing_conditions(declaration))
+                require_storage(self.storage, declaration)
             if plan.base is None:
                 self.announce(declaration, again=begun)
                 begun = True

@@ -167,7 +167,8 @@ def new_state(work: TableAttempt, *, lake_id: str, now: str) -> TableState:
         retired=retired,
         runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
         casts=CASTS,
-        ids=plan.numbered[1] if plan.declaration.iceberg else UNSET,
+        # Kept where the declaration names Iceberg no more: an id is never that of another column.
+        ids=plan.numbered[1] if plan.declaration.iceberg else UNSET if old is None else old.ids,
     )
 
 

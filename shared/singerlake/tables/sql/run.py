@@ -16,13 +16,13 @@ from singerlake.errors import SettingError, SingerlakeError, TooManyConflictsErr
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.statement import name_in, relations_in
 from singerlake.tables.declaration.streams import hint_for
-from singerlake.tables.derived import needing_conditions
+from singerlake.tables.derived import require_storage
 from singerlake.tables.read import LakeTable
 from singerlake.tables.run.one_table import ATTEMPTS, Outcome, TableResult, TableRunner
 from singerlake.tables.run.plan import SqlPlan, new_rows, sql_plan, up_to
 from singerlake.tables.run.sql_engine import Shown, SqlEngine
 from singerlake.tables.sql.write import SqlAttempt
-from singerlake.tables.state.commit import commit, load, require_conditions
+from singerlake.tables.state.commit import commit, load
 from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import MadeFrom, TableState, source_of
@@ -167,7 +167,7 @@ class SqlTables:
     def _published(self, plan: SqlPlan) -> Outcome:
         runner, declaration = self.runner, plan.declaration
         engine = runner.sql()
-        require_conditions(runner.storage, log=needing_conditions(declaration))
+        require_storage(runner.storage, declaration)
         self.began(plan)
         for attempt in range(ATTEMPTS + 1):
             if plan.base is None:

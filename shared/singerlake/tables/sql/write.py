@@ -119,7 +119,7 @@ class SqlAttempt(Attempt):
             files=files,
             retired=() if old is None else (*old.retired, *retired_files(old.files, listed, now)),
             runs=((*old.runs, run) if old is not None else (run,))[-KEPT_RUNS:],
-            ids=self._numbered[1] if plan.declaration.iceberg else UNSET,
+            ids=self._numbered[1] if plan.declaration.iceberg else UNSET if old is None else old.ids,
         )
 
     @property

@@ -155,7 +155,7 @@ def require_conditions(storage: Storage, *, log: str) -> None:
     if log:
         raise ConditionNotSupportedError(
             f"this storage does not honour conditional writes, and {log} needs them",
-            hint="declare another format",
+            hint="declare another format, without 'also'",
             lake_root=storage.url,
         )
 

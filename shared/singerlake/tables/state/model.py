@@ -18,6 +18,7 @@ RUN, COLLECT, REBUILD = "run", "collect", "rebuild"
 """The kinds of writes: that take in what is new, a collector's, and those that make a table anew."""
 KEPT_RUNS = 100
 """Writes that a state remembers; by them a run finds its own commit again whose reply was lost."""
+DROPPED = "its stream was dropped"
 CASTS = 2
 """How casts read values: as they were captured. 1: as the type held them that the schema declares."""
 MEND = "restore the object, or make the table again with 'singerlake project run --full-refresh'"
@@ -44,9 +45,9 @@ class TableSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return newest.offset - max(self.offset if goes_on else 0, newest.floor)
 
     def outdated(self, newest: TableSource) -> str:
-        """Why the table will be made anew from the stream as it is now; empty where it goes on."""
+        """Why the table does not go on from the stream as it is now; empty where it does."""
         if self.lineage != newest.lineage:
-            return "its stream was rebuilt or dropped"
+            return "its stream was rebuilt" if newest.offset > newest.floor else DROPPED
         return "" if self.knows_holes_of(newest) else "records of its stream were erased"
 
     def knows_holes_of(self, other: TableSource) -> bool:

@@ -33,7 +33,10 @@ def ls(lake: Lake, tables: tuple[str, ...]) -> int:
 
 def _say(result: CatalogResult) -> None:
     caption = f"{lake_named(result.lake)}: {counted(len({each.table for each in result.entries}), 'table')}"
-    table(_COLUMNS, map(_row, result.entries), caption=caption) if result.entries else say(NONE)
+    if result.entries:
+        table(_COLUMNS, map(_row, result.entries), caption=caption)
+    elif not result.failed:
+        say(NONE)
     for each in result.entries:
         if not each.current:
             say(
@@ -46,4 +49,5 @@ def _say(result: CatalogResult) -> None:
 
 def _row(entry: CatalogEntry) -> tuple[str, ...]:
     version = "" if entry.version is None else str(entry.version)
-    return entry.table, entry.format, version, "the table" if entry.current else "another", entry.url or ""
+    shows = "the table" if entry.current else "nothing" if entry.version is None else "another"
+    return entry.table, entry.format, version, shows, entry.url or ""

@@ -23,7 +23,7 @@ from singerlake.upkeep.verify import VerifyResult
 
 
 @examples("singerlake verify lake", "singerlake verify lake --journal verify.journal --quiet")
-@command("Check every listed file's bytes, checksum, counts and schema.")
+@command("Check every file's bytes, checksum, counts and schema; --erased proves an erasure.")
 @partial(with_lake, damaged=True)
 @streams_options
 @result_options
