@@ -42,7 +42,6 @@ from singerlake.work.parallel import THREADS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
-    from pyarrow import RecordBatchReader
 
     from singerlake.conditions import Condition
     from singerlake.tables.maintain.catalog import CatalogResult
@@ -178,7 +177,7 @@ class Lake:
         """
         from singerlake.tables.query import MEMORY, query
 
-        def records(tap: str, stream: str, columns: Sequence[str] | None) -> RecordBatchReader:
+        def records(tap: str, stream: str, columns: Sequence[str] | None) -> Any:
             return self.existing_stream(tap, stream).to_arrow(columns=columns)
 
         return query(self.storage, records, statement, memory=memory or MEMORY)
