@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -170,8 +171,7 @@ def test_nothing_stays_on_the_disk(lake: Lake, tmp_path: Path, monkeypatch: pyte
     both = "range(2000000) a(x) JOIN range(2000000) b(x) USING (x)"
     found = lake.sql(f"SELECT a.x FROM {both} ORDER BY 1", memory=64 << 20)
     assert found.aggregate("count(*)").fetchall() == [(2_000_000,)]
+    assert found.aggregate("max(x)").fetchall() == [(1_999_999,)]
     del found
-    import gc
-
     gc.collect()
     assert list((tmp_path / "scratch").iterdir()) == []

@@ -9,14 +9,14 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from singerlake.clock import random_id
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.storage.port import Storage
 from singerlake.tables.declaration.streams import hint_for
@@ -44,10 +44,10 @@ def query(storage: Storage, streams: Streams, statement: str, *, memory: int = M
     where it is not one that reads, or DuckDB refuses it, ``UnknownNameError`` for a table that is not there, and what
     storage raises."""
     duckdb = require_duckdb()
-    folder = tempfile.mkdtemp(prefix="singerlake-sql-")
+    # DuckDB makes the folder when it needs one, and takes it away.
+    folder = str(Path(tempfile.gettempdir()) / f"singerlake-sql-{random_id()}")
     settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     connection = duckdb.connect(config={**settings, "memory_limit": f"{memory}B", "temp_directory": folder})
-    weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
     with refusals():
         there = tables(storage)
         named = list(dict.fromkeys(_named(_parsed(connection, statement), there)))

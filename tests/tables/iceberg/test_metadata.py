@@ -328,6 +328,24 @@ def test_files_stay_as_long_as_a_snapshot_or_a_reader_of_metadata_may_want_them(
     world.check()
 
 
+def test_a_state_that_was_lost_does_not_let_go_of_what_readers_have() -> None:
+    world = World()
+    world.turns(2)
+    old = world.check()
+    world.storage.put("published/t/_table.json", b"{")
+    world.clock.seconds += 86400 * 30
+    runner_of(world.lake).run(DECLARED, full_refresh=True)
+    world.note()
+    assert world.state.retired == ()
+    for days in (0, 6):
+        world.gc(days=days)
+        assert rows_in(world.storage, old, old.current)
+    world.gc(days=2)
+    with pytest.raises(AssertionError, match="is gone"):
+        rows_in(world.storage, old, old.current)
+    world.check()
+
+
 def test_metadata_of_a_table_that_is_not_declared_so_any_more_goes_as_a_whole() -> None:
     world = World()
     world.turns(2)

@@ -346,8 +346,9 @@ def kept(storage: Storage, state: TableState, objects: Sequence[Entry], *, now: 
         if body is not None
         for each in snapshots_in(body)
     }
-    # What snapshots name is listed by the state, or was retired: without such files nothing has to be looked for.
-    wanted = bool(state.retired)
+    # Where the state lists all files that are there, nothing has to be looked for.
+    listed = {table_prefix(state.table) + path for path in state.paths()}
+    wanted = any(entry.key.endswith(".parquet") and entry.key not in listed for entry in objects)
 
     def look(named: tuple[str, Snapshot]) -> tuple[set[str], set[str | None]] | None:
         found = files_of(storage, state.table, *named, entries=wanted)
