@@ -30,7 +30,8 @@ class SkippedStream:
 class EraseStreamsResult:
     """What was erased from each stream, or with ``dry_run`` would be, by whom and when. ``skipped`` streams do not have
     what the condition names, and ``failed`` ones stopped no other. Where files still hold what was erased,
-    ``left_until`` is the earliest time at which ``gc`` deletes the retired ones, if it runs now and again then."""
+    ``left_until`` is the earliest time at which ``gc`` deletes the retired ones, if it runs now and again then.
+    ``tables`` hold it until ``project run`` has made them anew and ``project gc`` has deleted their files of before."""
 
     lake: str
     dry_run: bool
@@ -38,6 +39,7 @@ class EraseStreamsResult:
     started: str
     ended: str
     left_until: str | None
+    tables: tuple[str, ...]
     streams: tuple[EraseResult, ...]
     skipped: tuple[SkippedStream, ...]
     failed: tuple[Failure, ...]
@@ -80,6 +82,7 @@ def erase_streams(
             started=started,
             ended=timestamp(ended),
             left_until=timestamp(ended + GRACE) if waiting else None,
+            tables=tuple(dict.fromkeys(name for one in done if one.messages for name in one.tables)),
             streams=done,
             skipped=tuple(one for one in outcomes if isinstance(one, SkippedStream)),
             failed=tuple(one for one in outcomes if isinstance(one, Failure)),

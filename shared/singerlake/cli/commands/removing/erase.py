@@ -52,7 +52,8 @@ def erase(lake: Lake, where: str, report: Path | None, engine: str, threads: int
     Shows what would be erased; erases only with --delete. Every other message keeps its offset, and bookmarks and
     checkpoints stay valid. From then on no reader finds the records. The files that held them stay until 'singerlake gc
     --delete' has deleted them, which takes two runs, a grace time apart; with --now they go at once. Tables made from
-    the stream are made anew by their next run, and 'singerlake project gc --delete' deletes their files of before.
+    the stream are made anew by their next run, and 'singerlake project gc --delete' deletes their files of before;
+    'singerlake verify --erased' says when nothing holds such a record any more.
     Exits with 1 if a file could not be read or written again.
     """
     condition = parse_where(where, "--where")
