@@ -47,6 +47,13 @@ def test_a_plan_says_why_and_lists_say_how_far_until_the_run(run: Run, root: Pat
     assert [row["id"] for row in lake.table("users").to_arrow().read_all().to_pylist()] == [0, 3]
 
 
+def test_the_report_names_tables_that_still_hold_what_was_erased(run: Run, root: Path, tmp_path: Path) -> None:
+    assert run("project", "run").exit_code == 0
+    assert run("erase", root, *ERASE, "--now", "--report", str(tmp_path / "report.json")).exit_code == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["tables"], report["left_until"]) == (["users"], None)
+
+
 def test_a_table_that_is_made_after_an_erasure_is_as_any(run: Run, root: Path) -> None:
     run("erase", root, *ERASE)
     assert "to read, for the first time" in run("project", "plan").stdout
