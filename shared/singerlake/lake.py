@@ -1090,7 +1090,7 @@ def _one(kind: str, found: Sequence[Found], called: Callable[[Found], str], lake
     if len(found) > 1:
         raise SettingError(
             f"one {kind} is needed, and {len(found):,} match",
-            hint=f"name one: {_listed([called(each) for each in found])}",
+            hint=f"name one, as commands do by --{kind}: {_listed([called(each) for each in found])}",
             lake_root=lake_root,
         )
     return found[0]

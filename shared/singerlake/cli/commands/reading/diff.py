@@ -25,8 +25,15 @@ def diff(lake: Lake, first: str | None, second: str | None, tap: str | None, str
     hold before, or if the keys changed.
     """
     difference = lake.one_stream(tap, stream).diff(first, second)
-    show(difference, lambda difference: say(*map(shown, _lines(difference))))
+    show(difference, _say)
     return 0 if difference.compatible else 1
+
+
+def _say(difference: DiffResult) -> None:
+    *lines, summary = _lines(difference)
+    for line in lines:
+        say(shown(line), problem=line.startswith("!"))
+    say(shown(summary), problem=not difference.compatible)
 
 
 def _lines(difference: DiffResult) -> Iterator[str]:
