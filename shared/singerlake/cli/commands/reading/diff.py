@@ -32,7 +32,7 @@ def diff(lake: Lake, first: str | None, second: str | None, tap: str | None, str
 def _say(difference: DiffResult) -> None:
     *lines, summary = _lines(difference)
     for line in lines:
-        say(shown(line), problem=line.startswith("!"))
+        say(shown(line), problem=line.startswith(("!", "-")))
     say(shown(summary), problem=not difference.compatible)
 
 
