@@ -43,10 +43,11 @@ def hint_key(table: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Metadata:
     """The newest metadata, and its ``version``: 0 where there is none. ``body`` is None where it is not of this writer
-    and this place, or cannot be read."""
+    and this place, or cannot be read. ``is_hinted``: the hint leads to it."""
 
     version: int
     body: Mapping[str, Any] | None
+    is_hinted: bool
 
     @property
     def shows(self) -> str | None:
@@ -81,28 +82,29 @@ def read(storage: Storage, table: str) -> Metadata:
     # The hint is written behind each version, so that the newest is it or one that follows: a listing grows.
     hint = storage.get(hint_key(table))
     version = int(hint.body) if hint is not None and _HINT.fullmatch(hint.body) else 0
-    if not version or storage.head(version_key(table, version)) is None:
+    stored = storage.get(version_key(table, version)) if version else None
+    if stored is None:
         version = max(versions_in(storage.list(metadata_prefix(table)), table), default=0)
+        stored = storage.get(version_key(table, version)) if version else None
     else:
-        while storage.head(version_key(table, version + 1)) is not None:
-            version += 1
-    return Metadata(version, body_of(storage, table, version) if version else None)
+        while (following := storage.get(version_key(table, version + 1))) is not None:
+            version, stored = version + 1, following
+    body = None if stored is None else _own(stored.body)
+    is_here = body is not None and body["location"] == url_of(storage, table)
+    return Metadata(version, body if is_here else None, hint is not None and hint.body == str(version).encode())
 
 
 def body_of(storage: Storage, table: str, version: int) -> Mapping[str, Any] | None:
-    """A version of the metadata; None where it is gone, cut, of another place, or of others' making."""
-    body = stored_body(storage, table, version)
-    return body if body is not None and body["location"] == url_of(storage, table) else None
-
-
-def stored_body(storage: Storage, table: str, version: int) -> Mapping[str, Any] | None:
-    """The same, also of another place: a lake may be known by several names."""
+    """A version of the metadata, also of another place, since a lake may be known by several names; None where it is
+    gone, cut, or of others' making."""
     stored = storage.get(version_key(table, version))
-    if stored is None:
-        return None
+    return None if stored is None else _own(stored.body)
+
+
+def _own(text: bytes) -> Mapping[str, Any] | None:
     try:
-        body: dict[str, Any] = decode(stored.body, dict[str, Any])
-        kept = decode(stored.body, _Known)
+        body: dict[str, Any] = decode(text, dict[str, Any])
+        kept = decode(text, _Known)
     except msgspec.DecodeError:
         return None
     current = next((each for each in kept.snapshots if each.id == kept.current), None)

@@ -33,6 +33,7 @@ from singerlake.tables.iceberg.metadata import (
     SHOWS,
     Metadata,
     Snapshot,
+    body_of,
     files_of,
     hint_key,
     key_of,
@@ -40,7 +41,6 @@ from singerlake.tables.iceberg.metadata import (
     metadata_prefix,
     read,
     snapshots_in,
-    stored_body,
     version_key,
     versions_in,
 )
@@ -98,7 +98,8 @@ def publish(storage: Storage, table: str, clock: Clock) -> None:
         if found is None or not has_log(found.state):
             return
         if _is_shown(newest, found.state):
-            _hint(storage, table, newest.version)
+            if not newest.is_hinted:
+                _hint(storage, table, newest.version)
             return
         if newest.version and newest.body is None:
             logger.warning("the Iceberg metadata of table %s is of others, or of another place; made anew", table)
@@ -125,10 +126,7 @@ def _put(storage: Storage, table: str, version: int, body: Mapping[str, Any]) ->
 
 
 def _hint(storage: Storage, table: str, version: int) -> None:
-    key, text = hint_key(table), str(version).encode()
-    stored = storage.get(key)
-    if stored is None or stored.body != text:
-        storage.put(key, text)
+    storage.put(hint_key(table), str(version).encode())
 
 
 def _written(storage: Storage, state: TableState, newest: Metadata, now: datetime) -> Mapping[str, Any]:
@@ -339,7 +337,7 @@ def kept(storage: Storage, state: TableState, objects: Sequence[Entry], *, now: 
         if following is None or versions[following].last_modified > before
     ]
     keys = {hint_key(state.table)} | {versions[version].key for version in current}
-    bodies = in_parallel(partial(stored_body, storage, state.table), current, threads=THREADS)
+    bodies = in_parallel(partial(body_of, storage, state.table), current, threads=THREADS)
     lists = {
         each["manifest-list"]: (body["location"], each)
         for body in bodies
@@ -385,8 +383,7 @@ def disagreements(storage: Storage, table: str) -> Iterator[str]:
     current = newest.body["current-schema-id"]
     if not any(each["schema-id"] == current and each["fields"] == fields for each in newest.body["schemas"]):
         yield f"the Iceberg metadata has other columns than the table; {_MOVE}"
-    stored = storage.get(hint_key(table))
-    if stored is None or stored.body != str(newest.version).encode():
+    if not newest.is_hinted:
         yield "version-hint.text does not name the newest Iceberg metadata; run 'singerlake project run'"
 
 
