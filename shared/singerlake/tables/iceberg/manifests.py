@@ -13,6 +13,7 @@ from typing import Any
 from singerlake.errors import CorruptObjectError, SettingError
 from singerlake.format.exact_json import encode
 
+_ADDED, _EXISTING, _DELETED = "added_files_count", "existing_files_count", "deleted_files_count"
 EXISTING, ADDED, DELETED = 0, 1, 2
 """What an entry of a manifest says of its file."""
 
@@ -71,10 +72,10 @@ def manifest_of(entries: Iterable[FileEntry], schema: Mapping[str, Any]) -> byte
     return _avro(_MANIFEST, records, words)
 
 
-def list_of(manifest: ManifestEntry | None, words: Mapping[str, str]) -> bytes:
-    """A manifest list of one manifest, or of none; ``words`` are the metadata of the file. Raises as the other."""
+def list_of(manifests: Iterable[ManifestEntry], words: Mapping[str, str]) -> bytes:
+    """A manifest list; ``words`` are the metadata of the file. Raises as the other."""
     records = []
-    if manifest is not None:
+    for manifest in manifests:
         of = {status: [each for each in manifest.entries if each.status == status] for status in range(3)}
         counts = {
             f"{name}_{what}_count": sum(each.rows for each in of[status]) if what == "rows" else len(of[status])
@@ -98,9 +99,24 @@ def list_of(manifest: ManifestEntry | None, words: Mapping[str, str]) -> bytes:
     return _avro(_LIST, records, words)
 
 
-def manifest_paths(body: bytes, *, key: str) -> list[str]:
-    """The paths in a manifest list. Raises ``CorruptObjectError``."""
-    return [record["manifest_path"] for record in _records(body, key)]
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A manifest in a list: its URL, and whether it has files of the snapshot, and such as went with it."""
+
+    path: str
+    has_files: bool
+    has_deleted: bool
+
+
+def manifests_in(body: bytes, *, key: str) -> list[Listed]:
+    """The manifests in a manifest list. Raises ``CorruptObjectError``."""
+    try:
+        return [
+            Listed(each["manifest_path"], bool(each[_ADDED] + each[_EXISTING]), each[_DELETED] > 0)
+            for each in _records(body, key)
+        ]
+    except (KeyError, TypeError) as error:
+        raise _broken(key) from error
 
 
 def files_in(body: bytes, *, key: str) -> Iterator[FileEntry]:

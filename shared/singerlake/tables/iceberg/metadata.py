@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.storage.port import Entry, Storage
 from singerlake.tables.description import url_of
-from singerlake.tables.iceberg.manifests import DELETED, FileEntry, files_in, manifest_paths
+from singerlake.tables.iceberg.manifests import DELETED, FileEntry, Listed, files_in, manifests_in
 from singerlake.tables.state.keys import ICEBERG_METADATA, table_prefix
 
 SHOWS, NUMBER = "singerlake.id", "singerlake.number"
@@ -149,21 +149,50 @@ def key_of(location: str, table: str, path: str) -> str | None:
     return None if within == path or ".." in within.split("/") else table_prefix(table) + within
 
 
-def files_of(
-    storage: Storage, table: str, location: str, snapshot: Snapshot, *, entries: bool = True
-) -> tuple[set[str], list[FileEntry]] | None:
-    """The keys of the manifest list and manifests of a snapshot in metadata of that ``location``, and their entries,
-    unless nobody asks for ``entries``; None where one of them cannot be read. Raises what storage raises."""
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """The ``keys`` of a snapshot's manifest list and manifests, and the files that were asked for."""
+
+    keys: frozenset[str]
+    files: tuple[FileEntry, ...] = ()
+
+
+def files_of(storage: Storage, table: str, location: str, snapshot: Snapshot) -> Manifests | None:
+    """The files of a snapshot in metadata of that ``location``; None where one of its manifests cannot be read. Raises
+    what storage raises."""
+    return _of(storage, table, location, snapshot, lambda each: each.has_files, lambda each: each.status != DELETED)
+
+
+def gone_with(storage: Storage, table: str, location: str, snapshot: Snapshot) -> Manifests | None:
+    """The same of the files that the snapshot before it had, and it has not: those of all snapshots are the files of
+    the last one, and these of each but the first."""
+    return _of(storage, table, location, snapshot, lambda each: each.has_deleted, lambda each: each.status == DELETED)
+
+
+def manifests_of(storage: Storage, table: str, location: str, snapshot: Snapshot) -> Manifests | None:
+    """The same without any file: only where the manifests are."""
+    return _of(storage, table, location, snapshot, lambda each: False, lambda each: False)
+
+
+def _of(
+    storage: Storage,
+    table: str,
+    location: str,
+    snapshot: Snapshot,
+    is_wanted: Callable[[Listed], bool],
+    is_meant: Callable[[FileEntry], bool],
+) -> Manifests | None:
     try:
         key, body = _body(storage, table, location, snapshot["manifest-list"])
-        paths = manifest_paths(body, key=key)
-        if not entries:
-            return {key, *(each for path in paths if (each := key_of(location, table, path)))}, []
-        manifests = dict(_body(storage, table, location, path) for path in paths)
-        found = [entry for each, content in manifests.items() for entry in files_in(content, key=each)]
+        listed = manifests_in(body, key=key)
+        keys = {key, *(each for one in listed if (each := key_of(location, table, one.path)) is not None)}
+        found: list[FileEntry] = []
+        for one in filter(is_wanted, listed):
+            at, content = _body(storage, table, location, one.path)
+            found += filter(is_meant, files_in(content, key=at))
     except CorruptObjectError:
         return None
-    return {key, *manifests}, found
+    return Manifests(frozenset(keys), tuple(found))
 
 
 def _body(storage: Storage, table: str, location: str, path: str) -> tuple[str, bytes]:
@@ -173,11 +202,6 @@ def _body(storage: Storage, table: str, location: str, path: str) -> tuple[str, 
     if key is None or stored is None:
         raise CorruptObjectError("a manifest of Iceberg is gone", hint="run 'singerlake project run'", key=path)
     return key, stored.body
-
-
-def live(entries: Iterable[FileEntry]) -> dict[str, FileEntry]:
-    """The files of a snapshot by their URLs."""
-    return {each.path: each for each in entries if each.status != DELETED}
 
 
 prepare_decoders(_Known, _KnownSnapshot)

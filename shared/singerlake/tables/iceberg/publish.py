@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -31,13 +31,15 @@ from singerlake.tables.iceberg.manifests import (
 from singerlake.tables.iceberg.metadata import (
     NUMBER,
     SHOWS,
+    Manifests,
     Metadata,
     Snapshot,
     body_of,
     files_of,
+    gone_with,
     hint_key,
     key_of,
-    live,
+    manifests_of,
     metadata_prefix,
     read,
     snapshots_in,
@@ -58,6 +60,8 @@ NAME, FORMAT = "Iceberg metadata", "iceberg"
 ATTEMPTS = 10
 SNAPSHOTS = 100
 """Snapshots that metadata keeps, as many as a state remembers writes: readers read all of them to find one."""
+Ask = Callable[[Storage, str, str, Snapshot], Manifests | None]
+"""What is asked of a snapshot in metadata of a location: which of its files."""
 _LAST_PARTITION = 999
 """The spec's last id of a partition field where there is none."""
 
@@ -136,15 +140,19 @@ def _written(storage: Storage, state: TableState, newest: Metadata, now: datetim
     known = None if current is None else files_of(storage, state.table, url_of(storage, state.table), current)
     if known is None:
         before = None
-    made = _Next(state, url_of(storage, state.table), before, {} if known is None else live(known[1]), now)
-    manifest = None
-    if made.entries:
-        path = f"metadata/{random_id()}-m0.avro"
-        body = manifest_of(made.entries, made.schema)
-        storage.put(table_prefix(state.table) + path, body, if_absent=True)
-        manifest = ManifestEntry(f"{made.location}/{path}", len(body), made.snapshot, made.sequence, made.entries)
+    files = {} if known is None else {each.path: each for each in known.files}
+    made = _Next(state, url_of(storage, state.table), before, files, now)
+    manifests: list[ManifestEntry] = []
+    # What went has a manifest of its own, so that a collector need not read of all that is there.
+    for each in (made.files, made.gone):
+        if each:
+            path = f"metadata/{random_id()}-m{len(manifests)}.avro"
+            body = manifest_of(each, made.schema)
+            storage.put(table_prefix(state.table) + path, body, if_absent=True)
+            url = f"{made.location}/{path}"
+            manifests.append(ManifestEntry(url, len(body), made.snapshot, made.sequence, each))
     path = f"metadata/snap-{made.snapshot}-{random_id()}.avro"
-    storage.put(table_prefix(state.table) + path, list_of(manifest, made.words), if_absent=True)
+    storage.put(table_prefix(state.table) + path, list_of(manifests, made.words), if_absent=True)
     return made.body(f"{made.location}/{path}")
 
 
@@ -184,8 +192,8 @@ class _Next:
         return {"type": "struct", "schema-id": fresh if same is None else same, "fields": fields}
 
     @cached_property
-    def entries(self) -> tuple[FileEntry, ...]:
-        """What the manifest says of each file of the table, and of those that it had."""
+    def files(self) -> tuple[FileEntry, ...]:
+        """The files of the table."""
         found = []
         for file in self.state.files:
             if file.path is None:
@@ -196,11 +204,16 @@ class _Next:
                 (ADDED, self.snapshot, self.sequence) if was is None else (EXISTING, was.snapshot, was.sequence)
             )
             found.append(FileEntry(status, path, file.rows, file.bytes, snapshot, sequence))
-        listed = {each.path for each in found}
-        gone = (each for path, each in self.known.items() if path not in listed)
-        return (
-            *found,
-            *(FileEntry(DELETED, each.path, each.rows, each.bytes, self.snapshot, each.sequence) for each in gone),
+        return tuple(found)
+
+    @cached_property
+    def gone(self) -> tuple[FileEntry, ...]:
+        """The files that the table had."""
+        listed = {each.path for each in self.files}
+        return tuple(
+            FileEntry(DELETED, path, each.rows, each.bytes, self.snapshot, each.sequence)
+            for path, each in self.known.items()
+            if path not in listed
         )
 
     @property
@@ -215,22 +228,21 @@ class _Next:
 
     @property
     def summary(self) -> dict[str, str]:
-        of = {status: [each for each in self.entries if each.status == status] for status in (EXISTING, ADDED, DELETED)}
-        total = (*of[EXISTING], *of[ADDED])
+        added = [each for each in self.files if each.status == ADDED]
         counts = {
-            "added-data-files": len(of[ADDED]),
-            "added-records": sum(each.rows for each in of[ADDED]),
-            "deleted-data-files": len(of[DELETED]),
-            "deleted-records": sum(each.rows for each in of[DELETED]),
-            "total-data-files": len(total),
-            "total-records": sum(each.rows for each in total),
-            "total-files-size": sum(each.bytes for each in total),
+            "added-data-files": len(added),
+            "added-records": sum(each.rows for each in added),
+            "deleted-data-files": len(self.gone),
+            "deleted-records": sum(each.rows for each in self.gone),
+            "total-data-files": len(self.files),
+            "total-records": sum(each.rows for each in self.files),
+            "total-files-size": sum(each.bytes for each in self.files),
             "total-delete-files": 0,
             "total-position-deletes": 0,
             "total-equality-deletes": 0,
             NUMBER: self.state.number,
         }
-        operation = "overwrite" if of[DELETED] else "append"
+        operation = "overwrite" if self.gone else "append"
         return {"operation": operation, **{name: str(count) for name, count in counts.items()}, SHOWS: self.state.id}
 
     def body(self, manifest_list: str) -> Mapping[str, Any]:
@@ -302,15 +314,15 @@ def leave_old_behind(storage: Storage, table: str, before: datetime) -> None:
     location = url_of(storage, table)
     due = {f"{location}/{file.path}" for file in found.state.retired if _is_due(file.shown, before)}
     snapshots = snapshots_in(newest.body)
-    *older, current = snapshots
-    if not due or not older:
+    if not due:
         return
-    places = list(reversed(range(len(older))))
-    looked = in_parallel(lambda place: files_of(storage, table, location, older[place]), places, threads=THREADS)
-    for place, known in zip(places, looked, strict=True):
-        if known is None or not due.isdisjoint(live(known[1])):
+    look = partial(gone_with, storage, table, location)
+    for place, known in zip(
+        range(len(snapshots) - 1, 0, -1), in_parallel(look, snapshots[:0:-1], threads=THREADS), strict=True
+    ):
+        if known is None or not due.isdisjoint(each.path for each in known.files):
             at = newest.body["last-updated-ms"] + 1
-            body = _with_snapshots({**newest.body, "last-updated-ms": at}, [*older[place + 1 :], current])
+            body = _with_snapshots({**newest.body, "last-updated-ms": at}, snapshots[place:])
             _put(storage, table, newest.version + 1, body)
             return
 
@@ -338,23 +350,24 @@ def kept(storage: Storage, state: TableState, objects: Sequence[Entry], *, now: 
     ]
     keys = {hint_key(state.table)} | {versions[version].key for version in current}
     bodies = in_parallel(partial(body_of, storage, state.table), current, threads=THREADS)
-    lists = {
-        each["manifest-list"]: (body["location"], each)
-        for body in bodies
-        if body is not None
-        for each in snapshots_in(body)
-    }
-    # Where the state lists all files that are there, nothing has to be looked for.
-    listed = {table_prefix(state.table) + path for path in state.paths()}
-    wanted = any(entry.key.endswith(".parquet") and entry.key not in listed for entry in objects)
+    # The files of all snapshots of a body are those of the last one, and what went with each but the first.
+    asked: dict[tuple[str, Ask], tuple[str, Snapshot]] = {}
+    for body in filter(None, bodies):
+        first, *others = snapshots_in(body)
+        last = others[-1] if others else first
+        for ask, each in ((manifests_of, first), *((gone_with, other) for other in others), (files_of, last)):
+            asked[each["manifest-list"], ask] = (body["location"], each)
 
-    def look(named: tuple[str, Snapshot]) -> tuple[set[str], set[str | None]] | None:
-        found = files_of(storage, state.table, *named, entries=wanted)
-        return None if found is None else (found[0], {key_of(named[0], state.table, path) for path in live(found[1])})
+    def look(one: tuple[tuple[str, Ask], tuple[str, Snapshot]]) -> set[str]:
+        (_, ask), (location, snapshot) = one
+        found = ask(storage, state.table, location, snapshot)
+        if found is None:
+            return set()
+        paths = (key_of(location, state.table, file.path) for file in found.files)
+        return {*found.keys, *(key for key in paths if key is not None)}
 
-    for known in in_parallel(look, list(lists.values()), threads=THREADS):
-        if known is not None:
-            keys |= known[0] | {key for key in known[1] if key is not None}
+    for known in in_parallel(look, list(asked.items()), threads=THREADS):
+        keys |= known
     return keys
 
 
@@ -376,7 +389,7 @@ def disagreements(storage: Storage, table: str) -> Iterator[str]:
     location = url_of(storage, table)
     known = files_of(storage, table, location, newest.current)
     listed = {f"{location}/{file.path}": (file.rows, file.bytes) for file in state.files if file.path is not None}
-    if known is None or {path: (each.rows, each.bytes) for path, each in live(known[1]).items()} != listed:
+    if known is None or {each.path: (each.rows, each.bytes) for each in known.files} != listed:
         yield f"the Iceberg metadata has other files than the table; {_MOVE}"
     assert isinstance(state.ids, tuple)
     fields = fields_of(numbered(state.ids, columns_of(state))[0])
