@@ -350,13 +350,18 @@ def kept(storage: Storage, state: TableState, objects: Sequence[Entry], *, now: 
     ]
     keys = {hint_key(state.table)} | {versions[version].key for version in current}
     bodies = in_parallel(partial(body_of, storage, state.table), current, threads=THREADS)
-    # The files of all snapshots of a body are those of the last one, and what went with each but the first.
+    # The files of all snapshots of a body are those of the last one, and what went with each but the first; also those
+    # of earlier bodies, whose last one is among them.
     asked: dict[tuple[str, Ask], tuple[str, Snapshot]] = {}
-    for body in filter(None, bodies):
+    covered: set[str] = set()
+    for body in reversed([each for each in bodies if each is not None]):
         first, *others = snapshots_in(body)
         last = others[-1] if others else first
-        for ask, each in ((manifests_of, first), *((gone_with, other) for other in others), (files_of, last)):
-            asked[each["manifest-list"], ask] = (body["location"], each)
+        asks = [(manifests_of, first), *((gone_with, other) for other in others)]
+        if last["manifest-list"] not in covered:
+            asks.append((files_of, last))
+        asked |= {(each["manifest-list"], ask): (body["location"], each) for ask, each in asks}
+        covered |= {each["manifest-list"] for each in (first, *others)}
 
     def look(one: tuple[tuple[str, Ask], tuple[str, Snapshot]]) -> set[str]:
         (_, ask), (location, snapshot) = one
