@@ -13,6 +13,7 @@ from singerlake.tables.maintain.listing import ListedTable, ListTablesResult
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.maintain.verify import CheckedTable, TableFinding, VerifyTablesResult
 from singerlake.tables.state.model import TableRun
+from singerlake.tables.why.why import Absence, Cell, EarlierValue, RecordOrigin, WhyResult
 from singerlake.upkeep.annotate import NotesResult
 from singerlake.upkeep.drop import DropFailure, DropResult, DropRunResult, StreamDrop
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, LeftFile, UnownedFile
@@ -39,9 +40,11 @@ from singerlake.upkeep.vacuum.vacuum import Join, Joins, StreamVacuum, VacuumRes
 from singerlake.upkeep.verify import StreamVerify, VerifyResult
 
 __all__ = [
+    "Absence",
     "BatchGcResult",
     "CatalogEntry",
     "CatalogResult",
+    "Cell",
     "Census",
     "Changed",
     "CheckedTable",
@@ -52,6 +55,7 @@ __all__ = [
     "DropResult",
     "DropRunResult",
     "DropTablesResult",
+    "EarlierValue",
     "EraseResult",
     "EraseStreamsResult",
     "ErasedFile",
@@ -82,6 +86,7 @@ __all__ = [
     "Property",
     "PutResult",
     "RebuildResult",
+    "RecordOrigin",
     "RecordTally",
     "Renamed",
     "Retention",
@@ -122,5 +127,6 @@ __all__ = [
     "Version",
     "VersionName",
     "VersionsResult",
+    "WhyResult",
     "WrongRetention",
 ]

@@ -205,7 +205,7 @@ def _check_asked(
 
 def _condition(value: Any, name: str, field: Field | None = None) -> Condition:
     """The condition that column ``name`` is equal to ``value``. Raises ``SettingError``."""
-    if isinstance(value, Words):
+    if isinstance(value, Typed):
         if field is not None and isinstance(field.type, Boolean) and value in ("true", "false"):
             return _equal(value == "true")
         number = json_number(value)
@@ -221,7 +221,7 @@ def _condition(value: Any, name: str, field: Field | None = None) -> Condition:
     raise SettingError(f"the value of {name!r} is of no type that a key has", hint="find the row by its offset")
 
 
-class Words(str):
+class Typed(str):
     """A value as a command line has it, which may be meant as a number, or as true or false."""
 
 
