@@ -69,8 +69,11 @@ def find_line(storage: Storage, key: str, file: DataFile, offset: int) -> Stored
     end = file.members[member + 1][0] if member + 1 < len(file.members) else file.bytes
     before = sum(messages for _, messages in file.members[:member])
     text, number = _line(stored(start, end), wanted - before, file.members[member][1], {"key": key, "id": file.id})
-    provenance, _ = split_provenance(stored(0, file.members[0][0]))
+    first_member = file.members[0][0]
+    lead = stored(0, min(first_member + LONGEST_HEADER, file.bytes))
+    provenance, _ = split_provenance(lead[:first_member])
     original, first = _original(provenance, file, wanted)
+    header = _header(file, first, lead, stored, key)
     return StoredLine(
         text=text,
         number=number,
@@ -78,7 +81,7 @@ def find_line(storage: Storage, key: str, file: DataFile, offset: int) -> Stored
         end=end,
         checked=body is not None,
         original=original,
-        header=_header(file, first, stored, key),
+        header=header if header is not None and header.id == original else None,
         erased=tuple(row[1:] for row in (provenance.erased if provenance else ()) if row[0] == original),
     )
 
@@ -114,7 +117,7 @@ def _original(provenance: Provenance | None, file: DataFile, wanted: int) -> tup
     )
 
 
-def _header(file: DataFile, first: int, stored: _Stored, key: str) -> FileHeader | None:
+def _header(file: DataFile, first: int, lead: bytes, stored: _Stored, key: str) -> FileHeader | None:
     """The header of the original whose first message is the ``first`` one of the file. It stands between the last
     member with messages of the original before and the first with messages of this one, or in that one."""
     begins = [0, *accumulate(messages for _, messages in file.members)]
@@ -122,10 +125,12 @@ def _header(file: DataFile, first: int, stored: _Stored, key: str) -> FileHeader
         return None
     member = begins.index(first)
     begin, end = (file.members[member - 1][0] if member else 0), file.members[member][0]
+    if member:
+        lead = stored(begin, min(end + LONGEST_HEADER, file.bytes))
     reader = _Headers(key)
     # What is read may end within a member.
     with suppress(BrokenFileError):
-        walk(io.BytesIO(stored(begin, min(end + LONGEST_HEADER, file.bytes))), reader)
+        walk(io.BytesIO(lead), reader)
     known = (own_words(extra) for at, extra in reader.extras if (at or not member) and begin + at <= end)
     return next((words for words in known if isinstance(words, FileHeader)), None)
 

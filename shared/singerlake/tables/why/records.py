@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ from singerlake.arrow.plan.request import MessageKinds, Request
 from singerlake.arrow.plan.splits import splits
 from singerlake.arrow.scan import scan
 from singerlake.arrow.schema.own import ALL, OFFSET, RESCUED, TABLE_VERSION, TIME
-from singerlake.conditions import Condition
 from singerlake.format import layout
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.model import Manifest
@@ -22,9 +21,9 @@ from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Deletions, Keep
 from singerlake.tables.declaration.stored import declaration_of, earlier_declarations
 from singerlake.tables.rows.columns import SDC_DELETED, TableColumns, as_it_was, columns_of
-from singerlake.tables.rows.conditions import holds
 from singerlake.tables.rows.convert import RowMaker, Seen
 from singerlake.tables.state.model import TableState
+from singerlake.tables.why.rows import Wanted, only
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,34 +71,23 @@ class Records:
         seen = Seen()
         return maker.rows(batch, seen), seen
 
-    def newest_first(self, wanted: Mapping[str, Condition], columns: Sequence[str], stop: int) -> Iterator[pa.Table]:
-        """The records below offset ``stop`` for which the condition of each column in ``wanted`` holds, with these
-        ``columns`` and the lake's own, a row each in a table of one row. Reads the log from there backwards, as far as
-        it is asked for. Raises as ``scan``."""
+    def newest_first(self, wanted: Wanted, columns: Sequence[str], stop: int) -> Iterator[pa.Table]:
+        """The records below offset ``stop`` that are ``wanted``, each as a row with these ``columns`` and the lake's
+        own. Reads the log from there backwards, as far as it is asked for. Raises as ``scan``."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        columns_read = self._only({*wanted, *columns})
+        read = self._only({*wanted, *columns})
         declaration = replace(self.maker.declaration, checks=(), keep=Keep.LATEST, deletions=Deletions.HARD)
-        maker = RowMaker(declaration, columns_read, ())
-        reads, request = columns_read.reads(MessageKinds.RECORDS), Request(metadata=True)
-        decoder = BatchDecoder(reads, columns_read.read_schema(MessageKinds.RECORDS), request)
+        maker = RowMaker(declaration, read, ())
+        schema = read.read_schema(MessageKinds.RECORDS)
+        decoder = BatchDecoder(read.reads(MessageKinds.RECORDS), schema, Request(metadata=True))
         files = self.manifest.files_from(self.manifest.floor, stop)
         for place in range(len(files) - 1, -1, -1):
-            found = [columns_read.schema.empty_table()]
-            for batch in scan(
-                self.storage, self.prefix, list(splits(files[place : place + 1], 0, stop, sys.maxsize)), decoder
-            ):
-                rows = maker.rows(batch, Seen())
-                keep = None
-                for name, condition in wanted.items():
-                    column = next(each for each in columns_read.records if each.name == name)
-                    own = holds(condition, rows.column(name), column.type, unknown=False)
-                    keep = own if keep is None else pc.and_(keep, own)
-                found.append(rows.filter(keep))
-            rows = pa.concat_tables(found, promote_options="default")
-            for at in range(rows.num_rows - 1, -1, -1):
-                yield rows.slice(at, 1)
+            meant = list(splits(files[place : place + 1], 0, stop, sys.maxsize))
+            batches = scan(self.storage, self.prefix, meant, decoder)
+            found = [only(maker.rows(batch, Seen()), wanted) for batch in batches]
+            rows = pa.concat_tables(found) if found else read.schema.empty_table()
+            yield from (rows.slice(at, 1) for at in range(rows.num_rows - 1, -1, -1))
 
     def _only(self, names: set[str]) -> TableColumns:
         """The columns with these names, and that which says whether a record is a deletion."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from singerlake.arrow.schema.columns import Struct, arrow_schema
+from singerlake.arrow.schema.columns import arrow_schema
 from singerlake.arrow.schema.own import OFFSET
-from singerlake.conditions import Condition
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.storage.port import Storage
-from singerlake.tables.rows.conditions import holds, values_named
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import MEND, TableFile, TableState
-from singerlake.tables.state.types import columns_of, value_from_json
+from singerlake.tables.state.types import columns_of, compared, value_from_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,45 +27,50 @@ _GAP = 1 << 20
 """Bytes between two ranges that are read rather than asked for in two requests."""
 
 
-def find_rows(
-    storage: Storage, state: TableState, wanted: Mapping[str, Condition], columns: Sequence[str], most: int
-) -> pa.Table:
-    """The first rows, ``most`` at most, for which the condition of each column in ``wanted`` holds, with these
-    ``columns``. Raises ``SettingError`` for a condition that does not suit its column, ``MissingFileError``,
+Wanted = Mapping[str, Sequence[Any]]
+"""The values of which a row has one, by column."""
+
+
+def find_rows(storage: Storage, state: TableState, wanted: Wanted, columns: Sequence[str], most: int) -> pa.Table:
+    """The first rows that are ``wanted``, ``most`` at most, with these ``columns``. Raises ``MissingFileError``,
     ``BrokenFileError``, and what storage raises."""
     import pyarrow as pa
 
-    types = columns_of(state)
-    schema = arrow_schema(Struct(tuple(field for field in types.fields if field.name in columns)))
-    named = {name: values_named(condition, _type(types, name)) for name, condition in wanted.items()}
-    found = [schema.empty_table()]
-    count = 0
+    schema = arrow_schema(columns_of(state))
+    shown = pa.schema([field for field in schema if field.name in columns])
+    found = [shown.empty_table()]
     for file in state.files:
-        if file.path is None or not _may_hold(state, types, file, named):
+        if file.path is None or not _may_hold(state, schema, file, wanted):
             continue
-        for rows in _matching(storage, table_prefix(state.table), file, wanted, types, schema.names):
-            found.append(conformed(rows.select([name for name in schema.names if name in rows.column_names]), schema))
-            count += rows.num_rows
-            if count >= most:
+        for rows in _rows(storage, table_prefix(state.table), file, wanted, shown.names):
+            found.append(conformed(rows.select([name for name in shown.names if name in rows.column_names]), shown))
+            if sum(part.num_rows for part in found) >= most:
                 return pa.concat_tables(found).slice(0, most)
     return pa.concat_tables(found)
 
 
-def _type(types: Struct, name: str) -> Any:
-    field = types.get(name)
-    assert field is not None
-    return field.type
+def only(rows: pa.Table, wanted: Wanted) -> pa.Table:
+    """Those of ``rows`` that are wanted."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, values in wanted.items():
+        column = rows.column(name)
+        if pa.types.is_floating(column.type):
+            # Sets tell zeros apart by their sign.
+            column = pc.add(column, 0.0)
+        rows = rows.filter(pc.is_in(column, value_set=pa.array(values, column.type)))
+    return rows
 
 
-def _may_hold(state: TableState, types: Struct, file: TableFile, named: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether the state leaves room for a row with one of these values of each column in a file."""
-    if OFFSET in named and not any(file.offsets[0] <= value <= file.offsets[1] for value in named[OFFSET]):
+def _may_hold(state: TableState, schema: pa.Schema, file: TableFile, wanted: Wanted) -> bool:
+    """Whether the state leaves room for a row that is wanted in a file."""
+    if OFFSET in wanted and not _between(*file.offsets, wanted[OFFSET]):
         return False
-    schema = arrow_schema(types)
     for name, first, last in zip(state.order, file.first, file.last, strict=False):
-        if name in named:
+        if name in wanted:
             low, high = (value_from_json(value, schema.field(name).type) for value in (first, last))
-            if not _between(low, high, named[name]):
+            if not _between(low, high, wanted[name]):
                 return False
         if first != last:
             # Of what stands behind a range nothing is known.
@@ -75,43 +79,24 @@ def _may_hold(state: TableState, types: Struct, file: TableFile, named: Mapping[
 
 
 def _between(low: Any, high: Any, values: Sequence[Any]) -> bool:
-    """Whether any of ``values`` may lie from ``low`` to ``high``; null comes behind all, and NaN before it."""
-    if low is None or low != low:
-        return False
-    return any(low <= value and (high is None or high != high or value <= high) for value in values)
+    """Whether any of ``values`` may lie from ``low`` to ``high``. Null comes behind all, and NaN before it."""
+    return any(compared(value) >= compared(low) and compared(value) <= compared(high) for value in values)
 
 
-def _matching(
-    storage: Storage,
-    prefix: str,
-    file: TableFile,
-    wanted: Mapping[str, Condition],
-    types: Struct,
-    columns: Sequence[str],
-) -> Iterator[pa.Table]:
+def _rows(storage: Storage, prefix: str, file: TableFile, wanted: Wanted, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a file that are wanted, from each of its row groups that has any."""
     stored = file.typed or file
     assert stored.path is not None
     parquet = _Parquet(storage, prefix + stored.path, stored.bytes, stored.sha256)
-    if not wanted.keys() <= set(parquet.names):
-        # The column came later: it is null in all rows of this file.
+    if any(None not in values for name, values in wanted.items() if name not in parquet.names):
+        # The column came later, and is null in all rows of this file.
         return
-    named = {name: values_named(condition, _type(types, name)) for name, condition in wanted.items()}
+    there = {name: values for name, values in wanted.items() if name in parquet.names}
     for group in range(parquet.groups):
-        if not all(parquet.may_hold(group, name, values) for name, values in named.items()):
-            continue
-        rows = parquet.read(group, list(wanted))
-        keep: Any = None
-        for name, condition in wanted.items():
-            own = holds(condition, rows.column(name), _type(types, name), unknown=False)
-            keep = own if keep is None else _both(keep, own)
-        if keep.to_pylist().count(True):
-            yield parquet.read(group, columns).filter(keep)
-
-
-def _both(left: Any, right: Any) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.and_(left, right)
+        if all(parquet.may_hold(group, name, values) for name, values in there.items()):
+            parquet.have(group, [*there, *columns], most=_WHOLE)
+            if only(parquet.read(group, list(there)), there).num_rows:
+                yield only(parquet.read(group, list(dict.fromkeys([*there, *columns]))), there)
 
 
 class _Parquet:
@@ -141,10 +126,11 @@ class _Parquet:
 
     def may_hold(self, group: int, name: str, values: Sequence[Any]) -> bool:
         """Whether statistics leave room for one of ``values`` in a column of simple type."""
-        metadata = self._file.metadata.row_group(group)
-        chunks = [metadata.column(at) for at in range(metadata.num_columns)]
-        known = next((chunk.statistics for chunk in chunks if chunk.path_in_schema == name), None)
-        if known is None or not known.has_min_max:
+        chunks = self._file.metadata.row_group(group)
+        each = map(chunks.column, range(chunks.num_columns))
+        known = next((chunk.statistics for chunk in each if chunk.path_in_schema == name), None)
+        if known is None or not known.has_min_max or any(value is None or value != value for value in values):
+            # Of nulls and NaN statistics say nothing.
             return True
         with suppress(TypeError):
             return _between(known.min, known.max, values)
@@ -154,21 +140,25 @@ class _Parquet:
         """The rows of a group with those of these columns that the file has."""
         import pyarrow as pa
 
-        metadata = self._file.metadata.row_group(group)
-        there = [name for name in names if name in self.names]
-        ranges = []
-        for at in range(metadata.num_columns):
-            chunk = metadata.column(at)
-            # What pyarrow reads: a name is also the beginning of the way to a nested column.
-            if any(chunk.path_in_schema == name or chunk.path_in_schema.startswith(f"{name}.") for name in there):
-                begin = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
-                ranges.append((begin, begin + chunk.total_compressed_size))
-        for start, end in _together(sorted(ranges)):
-            self._fill(start, end)
+        self.have(group, names)
         try:
-            return self._file.read_row_group(group, columns=there, use_threads=False)
+            return self._file.read_row_group(group, [name for name in names if name in self.names], use_threads=False)
         except (pa.ArrowInvalid, OSError) as error:
             raise self._broken() from error
+
+    def have(self, group: int, names: Sequence[str], *, most: int = sys.maxsize) -> None:
+        """Have these columns of a group in memory, if they are of ``most`` bytes together."""
+        chunks = self._file.metadata.row_group(group)
+        ranges = []
+        for chunk in map(chunks.column, range(chunks.num_columns)):
+            # What pyarrow reads: a name is also the beginning of the way to a nested column.
+            way = chunk.path_in_schema
+            if any(way == name or way.startswith(f"{name}.") for name in names):
+                begin = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
+                ranges.append((begin, begin + chunk.total_compressed_size))
+        if sum(end - start for start, end in ranges) <= most:
+            for start, end in _together(sorted(ranges)):
+                self._fill(start, end)
 
     def _fill(self, start: int, end: int) -> bytes:
         """Have the bytes [``start``, ``end``) in memory, if they are not there."""

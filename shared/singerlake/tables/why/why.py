@@ -7,18 +7,18 @@ What cannot be told is said in ``trouble``, and nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from singerlake.arrow.schema.columns import Boolean, Field, Struct
+from singerlake.arrow.schema.columns import Boolean, Field, JsonText, Struct
 from singerlake.arrow.schema.own import ENVELOPE, OFFSET, RESCUED, TABLE_VERSION, TIME
 from singerlake.attached.read import attached_from
-from singerlake.clock import timestamp
 from singerlake.conditions import Condition, Test, Value, json_number
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.lines.messages import envelope
@@ -29,12 +29,13 @@ from singerlake.format.state.selection import slices
 from singerlake.glance import at_a_glance
 from singerlake.tables.declaration.model import Keep
 from singerlake.tables.rows.columns import DELETED
+from singerlake.tables.rows.conditions import values_named
 from singerlake.tables.rows.convert import NULL_KEY
 from singerlake.tables.state.model import CASTS, COLLECT, TableState, source_of
 from singerlake.tables.state.types import columns_of
 from singerlake.tables.why.line import Erased, StoredLine, find_line
 from singerlake.tables.why.records import Records
-from singerlake.tables.why.rows import find_rows
+from singerlake.tables.why.rows import Wanted, find_rows
 from singerlake.upkeep.context import LakeContext
 
 if TYPE_CHECKING:
@@ -164,21 +165,23 @@ def why(
     """As ``LakeTable.why``, which says what it takes and raises."""
     types = columns_of(state)
     _check_asked(state, types, key, column, offset, earlier)
-    wanted = {name: _condition(value, name, types.get(name)) for name, value in (key or {OFFSET: offset}).items()}
-    rows = find_rows(lake.storage, state, wanted, [field.name for field in types.fields], _MOST)
-    row = _one(state, rows, key)
-    if state.is_of_statement:
+    wanted: Wanted = {name: _values(value, types.get(name)) for name, value in (key or {OFFSET: offset}).items()}
+    look = None if state.is_of_statement else _Look(lake, state)
+    if look is not None and offset is not None:
+        # A table in the order of its key finds a row by that much sooner.
+        wanted = {**wanted, **look.key_of(offset)}
+    row = _one(state, find_rows(lake.storage, state, wanted, [field.name for field in types.fields], _MOST), key)
+    if look is None:
         return _of_statement(lake, state, row, column)
-    look = _Look(lake, state)
-    if not row.num_rows:
-        if offset is None and not missing:
-            raise UnknownNameError(
-                f"no row of table {state.table!r} has this key",
-                hint="--missing (missing=True) reads the stream to say why",
-            )
-        absence = look.absence(wanted) if offset is None else look.absence_of(offset)
-        return WhyResult(lake=lake.storage.url, table=state.table, absence=absence)
-    return look.origin(row, column, earlier)
+    if row.num_rows:
+        return look.origin(row, column, earlier)
+    if offset is None and not missing:
+        raise UnknownNameError(
+            f"no row of table {state.table!r} has this key",
+            hint="--missing (missing=True) reads the stream to say why",
+        )
+    absence = look.absence(wanted) if offset is None else look.absence_of(offset)
+    return WhyResult(lake=lake.storage.url, table=state.table, absence=absence)
 
 
 def _check_asked(
@@ -203,30 +206,32 @@ def _check_asked(
         )
 
 
-def _condition(value: Any, name: str, field: Field | None = None) -> Condition:
-    """The condition that column ``name`` is equal to ``value``. Raises ``SettingError``."""
-    if isinstance(value, Typed):
-        if field is not None and isinstance(field.type, Boolean) and value in ("true", "false"):
-            return _equal(value == "true")
-        number = json_number(value)
-        return _equal(str(value)) if number is None else _equal(str(value), number)
-    if isinstance(value, bool | str | Decimal):
-        return _equal(value)
-    if isinstance(value, int | float):
-        return _equal(Decimal(value))
-    if isinstance(value, datetime):
-        return _equal(timestamp(value) if value.tzinfo else value.isoformat())
-    if isinstance(value, date):
-        return _equal(value.isoformat())
-    raise SettingError(f"the value of {name!r} is of no type that a key has", hint="find the row by its offset")
-
-
 class Typed(str):
     """A value as a command line has it, which may be meant as a number, or as true or false."""
 
 
-def _equal(*alternatives: Value) -> Condition:
-    return Condition((Test("in", (alternatives,)),))
+def _values(value: Any, field: Field | None) -> list[Any]:
+    """What a column has where it is equal to ``value``. Raises ``SettingError``."""
+    if value is None:
+        return [None]
+    assert field is not None
+    if isinstance(field.type, JsonText):
+        # Its text is as the tap wrote it.
+        written = [json.dumps(value, ensure_ascii=False), json.dumps(value)]
+        return [*written, str(value)] if isinstance(value, Typed) else written
+    alternatives: list[Value] = [str(value)]
+    if isinstance(value, Typed):
+        number = json_number(value)
+        alternatives += [] if number is None else [number]
+        if isinstance(field.type, Boolean) and value in ("true", "false"):
+            alternatives = [value == "true"]
+    elif isinstance(value, bool):
+        alternatives = [value]
+    elif isinstance(value, int | float | Decimal):
+        alternatives = [Decimal(value)]
+    elif isinstance(value, datetime):
+        alternatives = [value.isoformat()]
+    return values_named(Condition((Test("in", (tuple(alternatives),)),)), field.type)
 
 
 def _one(state: TableState, rows: pa.Table, key: Mapping[str, Any] | None) -> pa.Table:
@@ -264,6 +269,7 @@ class _Look:
         self._storage = lake.storage
         self._stream = lake.stream(self._source.tap, self._source.stream)
         self._manifest = self._stream.snapshot()
+        self._lines: dict[int, tuple[DataFile, StoredLine]] = {}
         self._changed = ""
         if self._source.lineage != self._manifest.lineage:
             self._changed = (
@@ -307,9 +313,22 @@ class _Look:
             trouble=self._differs(row, file, offset, line.text),
         )
 
+    def key_of(self, offset: int) -> Wanted:
+        """The key of the record with that offset, as far as it can be told."""
+        is_there = self._manifest.floor <= offset < self._manifest.next_offset
+        if self._changed or not is_there or not self._state.key:
+            return {}
+        file, line = self._line(offset)
+        rows = None if line.text is None else self._records.row(file, offset, line.text)[0]
+        if rows is None or not rows.num_rows:
+            return {}
+        return _equal(rows.to_pylist()[0], self._state.key)
+
     def _line(self, offset: int) -> tuple[DataFile, StoredLine]:
-        file = next(slices(self._manifest, offset=offset, end=offset + 1)).file
-        return file, find_line(self._storage, self._records.prefix + file.path, file, offset)
+        if offset not in self._lines:
+            file = next(slices(self._manifest, offset=offset, end=offset + 1)).file
+            self._lines[offset] = file, find_line(self._storage, self._records.prefix + file.path, file, offset)
+        return self._lines[offset]
 
     def _record(self, file: DataFile, line: StoredLine, offset: int) -> RecordOrigin:
         wrote = line.header.run if line.header is not None else None
@@ -386,14 +405,14 @@ class _Look:
                 f"neither table {self._state.table!r} nor its stream has a key, so that no record is an earlier one",
                 hint="leave out 'earlier'",
             )
-        wanted = {name: _condition(values[name], name) for name in records.key}
+        wanted = _equal(values, records.key)
         ordered = bool(records.maker.declaration.order_by)
         for found in records.newest_first(wanted, [column], self._source.offset if ordered else values[OFFSET]):
             (one,) = found.to_pylist()
             if one[OFFSET] != values[OFFSET]:
                 yield EarlierValue(one[OFFSET], one[TIME], one[column], one[DELETED])
 
-    def absence(self, wanted: Mapping[str, Condition]) -> Absence:
+    def absence(self, wanted: Wanted) -> Absence:
         """Why no row has these values. Reads the log until there is a record with them."""
         if self._changed:
             return Absence("unknown", self._changed)
@@ -442,8 +461,7 @@ class _Look:
         """Why a record that gives ``rows`` has none in the table."""
         state = self._state
         if state.key:
-            (values,) = rows.select(list(state.key)).to_pylist()
-            wanted = {name: _condition(value, name) for name, value in values.items()}
+            wanted = _equal(rows.to_pylist()[0], state.key)
             others = find_rows(self._storage, state, wanted, [OFFSET], _MOST).column(OFFSET).to_pylist()
             if others:
                 return Absence("replaced", f"the row of its key is made of offset {max(others)}", offset, max(others))
@@ -459,6 +477,11 @@ class _Look:
         for file in islice(holes, _ERASED_FILES):
             provenance = self._stream.provenance(file)
             yield from (row[1:] for row in (provenance.erased if provenance is not None else ()))
+
+
+def _equal(values: Mapping[str, Any], names: Sequence[str]) -> Wanted:
+    """What is wanted where rows have the same ``values`` as these in the columns ``names``."""
+    return {name: [values[name]] for name in names}
 
 
 def _bare(values: Mapping[str, Any], column: str | None) -> tuple[Cell, ...]:

@@ -34,7 +34,7 @@ _EARLIER = (">OFFSET", "CAPTURED", "VALUE")
 @click.option("--column", metavar="COLUMN", help="Only this column, in full.")
 @click.option(
     "--earlier",
-    type=click.IntRange(1),
+    type=click.IntRange(0),
     default=0,
     metavar="N",
     help="Look for so many older values of --column in the log, from the record backwards.",
