@@ -56,10 +56,11 @@ def only(rows: pa.Table, wanted: Wanted) -> pa.Table:
 
     for name, values in wanted.items():
         column = rows.column(name)
+        among = pa.array(values, column.type)
         if pa.types.is_floating(column.type):
             # Sets tell zeros apart by their sign.
-            column = pc.add(column, 0.0)
-        rows = rows.filter(pc.is_in(column, value_set=pa.array(values, column.type)))
+            column, among = pc.add(column, 0.0), pc.add(among, 0.0)
+        rows = rows.filter(pc.is_in(column, value_set=among))
     return rows
 
 
