@@ -107,7 +107,7 @@ def test_a_row_that_is_deleted_and_stays_is_of_the_record_that_deletes_it(lake: 
 
 
 ABSENT: Mapping[str, tuple[Callable[[Lake], None], Any, Any, str, str]] = {
-    "never": (lambda lake: capture(lake, {"id": 1}), {"id": 7}, None, "never", "no record that the stream has"),
+    "never": (lambda lake: capture(lake, {"id": 1}), {"id": 7}, None, "never", "no record of the stream has"),
     "beyond": (lambda lake: capture(lake, {"id": 1}), None, 7, "never", "the stream ends at offset 1"),
     "replaced": (lambda lake: capture(lake, {"id": 1}, {"id": 1}), None, 0, "replaced", "made of offset 1"),
     "changed": (
@@ -296,7 +296,7 @@ def test_a_key_of_any_type(lake: Lake, kind: str, small: bool, monkeypatch: pyte
         ({"key": {"id": 1}, "column": "nobody"}, UnknownNameError, "no column 'nobody'"),
         ({"key": {"id": "x"}}, SettingError, "column of type integer is compared"),
         ({"key": {"id": 1}, "earlier": 1}, SettingError, "those of a column"),
-        ({"key": {"id": 1}, "earlier": 1, "column": "_singerlake_offset"}, SettingError, "no property"),
+        ({"key": {"id": 1}, "earlier": 1, "column": "_singerlake_offset"}, SettingError, "not a property"),
         ({"key": {"_singer_version": 9}, "missing": True}, SettingError, "no record has"),
         ({"key": {"id": 1.5}}, UnknownNameError, "no row"),
     ],

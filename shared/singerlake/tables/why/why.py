@@ -31,7 +31,7 @@ from singerlake.tables.declaration.model import Keep
 from singerlake.tables.rows.columns import DELETED
 from singerlake.tables.rows.conditions import values_named
 from singerlake.tables.rows.convert import NULL_KEY
-from singerlake.tables.state.model import CASTS, COLLECT, TableState, source_of
+from singerlake.tables.state.model import CASTS, COLLECT, DROPPED, TableState, source_of
 from singerlake.tables.state.types import columns_of
 from singerlake.tables.why.line import Erased, StoredLine, find_line
 from singerlake.tables.why.records import Records
@@ -231,7 +231,10 @@ def _values(value: Any, field: Field | None) -> list[Any]:
         alternatives = [Decimal(value)]
     elif isinstance(value, datetime):
         alternatives = [value.isoformat()]
-    return values_named(Condition((Test("in", (tuple(alternatives),)),)), field.type)
+    try:
+        return values_named(Condition((Test("in", (tuple(alternatives),)),)), field.type)
+    except SettingError as error:
+        raise SettingError(error.message, hint="give a value of the column's type") from None
 
 
 def _one(state: TableState, rows: pa.Table, key: Mapping[str, Any] | None) -> pa.Table:
@@ -272,9 +275,10 @@ class _Look:
         self._lines: dict[int, tuple[DataFile, StoredLine]] = {}
         self._changed = ""
         if self._source.lineage != self._manifest.lineage:
+            became = self._source.outdated(source_of(self._manifest))
             self._changed = (
-                f"{self._source.outdated(source_of(self._manifest))} since the table was made of lineage "
-                f"{self._source.lineage}, so that its offsets mean nothing; run 'singerlake project run'"
+                f"{became} since the table was made, of lineage {self._source.lineage}, so that its offsets mean "
+                f"nothing; run 'singerlake project {'drop' if became == DROPPED else 'run'}'"
             )
 
     @cached_property
@@ -399,7 +403,7 @@ class _Look:
         records = self._records
         names = {each.name for each in records.maker.columns.records if each.kept}
         if column not in names:
-            raise SettingError(f"column {column!r} is no property of the records", hint="name one that is")
+            raise SettingError(f"column {column!r} is not a property of the records", hint="name one that is")
         if not records.key:
             raise SettingError(
                 f"neither table {self._state.table!r} nor its stream has a key, so that no record is an earlier one",
@@ -423,7 +427,7 @@ class _Look:
         if newest is not None:
             return self.absence_of(newest.column(OFFSET)[0].as_py())
         floor, erased = self._manifest.floor, tuple(self._all_erased())
-        message = "no record that the stream has gives such a row"
+        message = "no record of the stream has this key"
         if erased:
             message += f"; messages were erased{_by_whom(erased)}, and what they held is not kept"
         if floor:

@@ -8,8 +8,8 @@ from functools import partial
 import click
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import Names, data_options, with_lake
-from singerlake.cli.output import json_of, say, show, shown, size, table
+from singerlake.cli.options import Names, result_options, with_lake
+from singerlake.cli.output import json_of, say, second, show, shown, size, table
 from singerlake.humanize import cut
 from singerlake.lake import Lake
 from singerlake.tables.why.why import Cell, RecordOrigin, Typed, WhyResult
@@ -17,12 +17,11 @@ from singerlake.tables.why.why import Cell, RecordOrigin, Typed, WhyResult
 _LONGEST = 40
 """Characters of a value in a table of all columns."""
 _COLUMNS = ("COLUMN", "VALUE", "POINTER", ">FROM", ">TO", "MADE")
-_EARLIER = (">OFFSET", "CAPTURED", "VALUE")
+_EARLIER = (">OFFSET", "EXTRACTED (UTC)", "VALUE")
 
 
 @examples(
     "singerlake why lake users --key id=42 --column email",
-    "singerlake why lake users --key id=42 --column email --earlier 5",
     "singerlake why lake users --key id=43 --missing",
 )
 @command("Say where a row comes from, to the bytes of its record, or why it is not there.")
@@ -37,10 +36,10 @@ _EARLIER = (">OFFSET", "CAPTURED", "VALUE")
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Look for so many older values of --column in the log, from the record backwards.",
+    help="Look for this many older values of --column in the log, from the record backwards.",
 )
 @click.option("--missing", is_flag=True, help="Where no row has the key, read the log to say why.")
-@data_options
+@result_options
 def why(
     lake: Lake, table: str, key: tuple[str, ...], offset: int | None, column: str | None, earlier: int, missing: bool
 ) -> int:
@@ -76,7 +75,11 @@ def _say(result: WhyResult, *, one: bool) -> None:
         _field("made from", ", ".join(result.reads))
     if result.earlier is not None:
         rows = [
-            (str(each.offset), _text(each.time_extracted), "deleted" if each.deletes else _text(each.value))
+            (
+                str(each.offset),
+                second(each.time_extracted) if each.time_extracted is not None else "",
+                "deleted" if each.deletes else _text(each.value),
+            )
             for each in result.earlier
         ]
         table(_EARLIER, rows, caption="" if rows else "no earlier value is left")
@@ -103,7 +106,8 @@ def _say_cell(cell: Cell) -> None:
 
 def _say_record(record: RecordOrigin) -> None:
     _field("record", f"offset {record.offset} of {record.tap}/{record.stream}, lineage {record.lineage}")
-    _field("extracted", "" if record.time_extracted is None else _text(record.time_extracted).strip('"'))
+    extracted = record.time_extracted
+    _field("extracted", extracted if isinstance(extracted, str) else "" if extracted is None else _text(extracted))
     known = (record.writer, record.started and f"begun {record.started}", record.outcome)
     _field("run", ", ".join(filter(None, (record.run, *known))))
     _field("schema", f"{record.version or ''} {record.schema}".strip())
