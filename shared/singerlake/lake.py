@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from singerlake.upkeep.reports.census import ContentsResult
     from singerlake.upkeep.reports.export import ExportResult
     from singerlake.upkeep.reports.history import VersionsResult
+    from singerlake.upkeep.reports.status import RunsResult
     from singerlake.upkeep.reports.stores import StoreStatusResult
     from singerlake.upkeep.result import Failure, Report
     from singerlake.upkeep.root_file import IdentityResult
@@ -619,6 +620,20 @@ class Lake:
 
         check_least("runs", runs)
         return status_of(self, tap, stream, runs=runs)
+
+    def runs(self, tap: str | None = None, stream: str | None = None, *, last: int = 20) -> RunsResult:
+        """The ``last`` runs over the streams that are meant, the newest first, as ``singerlake status --by-run`` lists
+        them: as far as the states of the streams remember. A state that cannot be read is a finding. Raises
+        ``UnknownNameError``, ``SettingError``, and what storage raises.
+
+        Example:
+            >>> [(run.writer, run.outcome, run.streams) for run in lake.runs("my-tap").runs]
+            []
+        """
+        from singerlake.upkeep.reports.status import runs_in
+
+        check_least("last", last)
+        return runs_in(self, tap, stream, last)
 
     def gc(
         self,

@@ -30,7 +30,15 @@ from singerlake.upkeep.reports.census import Census, ContentsResult, TapContents
 from singerlake.upkeep.reports.export import ExportedStream, ExportedTap, ExportResult, UnreadStream
 from singerlake.upkeep.reports.history import StreamVersions, Version, VersionsResult
 from singerlake.upkeep.reports.schema_diff import Changed, DiffResult, Property, Renamed, VersionName
-from singerlake.upkeep.reports.status import HeldLock, Silence, StreamStatus, Tracked, UnactivatedVersion
+from singerlake.upkeep.reports.status import (
+    HeldLock,
+    LakeRun,
+    RunsResult,
+    Silence,
+    StreamStatus,
+    Tracked,
+    UnactivatedVersion,
+)
 from singerlake.upkeep.reports.stores import StoreStatusResult, StreamStore
 from singerlake.upkeep.result import Failure, Finding, RecordTally, Tally
 from singerlake.upkeep.root_file import IdentityResult
@@ -68,6 +76,7 @@ __all__ = [
     "Join",
     "Joins",
     "KindTotals",
+    "LakeRun",
     "LeftFile",
     "ListTablesResult",
     "ListedTable",
@@ -85,6 +94,7 @@ __all__ = [
     "RecordTally",
     "Renamed",
     "Retention",
+    "RunsResult",
     "Silence",
     "SiteFile",
     "SiteResult",
