@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from singerlake.conditions import Condition
     from singerlake.tables.maintain.catalog import CatalogResult
+    from singerlake.tables.maintain.check import CheckResult
     from singerlake.tables.maintain.collect import GcTablesResult
     from singerlake.tables.maintain.drop import DropTablesResult
     from singerlake.tables.maintain.listing import ListTablesResult
@@ -634,6 +635,31 @@ class Lake:
 
         check_least("last", last)
         return runs_in(self, tap, stream, last)
+
+    def check(
+        self,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        max_age: timedelta | None = None,
+        max_behind: int | None = None,
+    ) -> CheckResult:
+        """What is wrong with the streams that are meant, and with the tables that are made from them, for a monitor, as
+        ``singerlake check`` says it. ``max_age``: how old the last write to a stream may be; ``max_behind``: how
+        many messages of its stream a table may lack; None: any. Raises ``UnknownNameError``, ``SettingError``, and what
+        storage raises.
+
+        Example:
+            >>> lake.check("my-tap").level
+            'ok'
+        """
+        from singerlake.tables.maintain.check import checked
+
+        if max_age is not None:
+            check_least("max_age", max_age)
+        if max_behind is not None:
+            check_least("max_behind", max_behind)
+        return checked(self.status(tap, stream, runs=1), self.clock.now(), max_age=max_age, max_behind=max_behind)
 
     def gc(
         self,

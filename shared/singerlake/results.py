@@ -6,6 +6,7 @@ from singerlake.format.metadata.retention import Retention, WrongRetention
 from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
 from singerlake.tables.maintain.catalog import CatalogEntry, CatalogResult
+from singerlake.tables.maintain.check import CheckFinding, CheckResult
 from singerlake.tables.maintain.collect import GcTablesResult, TableGc
 from singerlake.tables.maintain.drop import DropTablesResult, TableDrop
 from singerlake.tables.maintain.failure import TableFailure
@@ -52,6 +53,8 @@ __all__ = [
     "CatalogResult",
     "Census",
     "Changed",
+    "CheckFinding",
+    "CheckResult",
     "CheckedTable",
     "CollectedSegments",
     "ContentsResult",

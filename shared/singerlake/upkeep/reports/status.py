@@ -22,6 +22,7 @@ from singerlake.glance import at_a_glance
 from singerlake.humanize import lasting
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.lock_files import STALE, LockFile, locks_of
+from singerlake.upkeep.reports.census import last_write_of
 from singerlake.upkeep.result import Finding
 from singerlake.work.parallel import THREADS, in_parallel
 
@@ -65,8 +66,8 @@ class Silence:
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
     """``store`` keeps the stream's state, whose newest ``transaction`` has that number. ``runs``: the newest first.
-    ``silence`` is that of a stale stream (see ``silence_of``) that no run writes to. ``trouble`` says why there are no
-    figures."""
+    ``last_write`` is as in ``Census``. ``silence`` is that of a stale stream (see ``silence_of``) that no run writes
+    to. ``trouble`` says why there are no figures."""
 
     tap: str
     stream: str
@@ -76,6 +77,7 @@ class StreamStatus:
     locks: tuple[HeldLock, ...]
     unactivated: UnactivatedVersion | None
     silence: Silence | None
+    last_write: datetime | None
     trouble: str | None
 
 
@@ -88,7 +90,7 @@ def stream_statuses(
     signs = last_signs(manifest for manifest in states.values() if manifest)
     now = lake.clock.now()
     statuses = []
-    for (tap, stream), (manifest, locks, trouble) in zip(pairs, looked_at, strict=True):
+    for (tap, stream), (manifest, locks, last_write, trouble) in zip(pairs, looked_at, strict=True):
         left = unactivated(manifest) if manifest else None
         tracked = track(manifest, locks, signs, now=now, last=runs) if manifest else ()
         is_written = any(run.outcome == "running" for run in tracked)
@@ -106,21 +108,27 @@ def stream_statuses(
                 ),
                 unactivated=UnactivatedVersion(left.version, left.run.id) if left else None,
                 silence=silence_of(manifest.runs, now) if manifest and not is_written else None,
+                last_write=last_write,
                 trouble=trouble,
             )
         )
     return tuple(statuses), states
 
 
-def _look(lake: LakeContext, tap: str, stream: str) -> tuple[Manifest | None, tuple[LockFile, ...], str | None]:
-    """State, locks, and why there is no state."""
+_Looked = tuple[Manifest | None, tuple[LockFile, ...], datetime | None, str | None]
+
+
+def _look(lake: LakeContext, tap: str, stream: str) -> _Looked:
+    """State, locks, last write, and why there is no state."""
     locks = tuple(locks_of(lake.storage, tap, stream))
     try:
         # Never from the data files: nothing but a state remembers runs.
         manifest = lake.stream(tap, stream).state()
     except LakeError as error:
-        return None, locks, f"{error.message}; {error.hint}"
-    return manifest, locks, None if manifest else NO_MANIFEST
+        return None, locks, None, f"{error.message}; {error.hint}"
+    if manifest is None:
+        return None, locks, None, NO_MANIFEST
+    return manifest, locks, last_write_of(lake.storage, manifest), None
 
 
 _CAPTURES = 10

@@ -8,16 +8,16 @@ import click
 
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, streams_options, with_lake
-from singerlake.cli.output import SEE_BELOW, lake_named, name_of, say, say_findings, say_troubles, show, table
+from singerlake.cli.output import SEE_BELOW, lake_named, say, say_findings, say_troubles, show, table
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE
-from singerlake.humanize import checks_in_short, counted, second, shown, size
+from singerlake.humanize import checks_in_short, counted, second, size
 from singerlake.lake import Lake
+from singerlake.tables.maintain.check import of_stream
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.state.model import TableRun
 from singerlake.upkeep.reports.status import LakeRun, RunsResult, StreamStatus, Tracked
 
-_BAD = ("failed", "lost")
 _RUN = ("STARTED (UTC)", ">TOOK", "OUTCOME")
 _MOVED = (">FILES", ">RECORDS", ">BYTES", "WRITER")
 _COLUMNS = ("TAP", "STREAM", "KIND", *_RUN, *_MOVED)
@@ -57,9 +57,8 @@ def status(lake: Lake, tap: str | None, stream: str | None, runs: int | None, by
         return 1 if listed.findings else 0
     result = lake.status(tap, stream, runs=runs or 3)
     show(result, _say)
-    troubles = [each.trouble for each in result.streams] + [each.trouble for each in result.tables]
-    captures = [next((run.outcome for run in each.runs if run.kind == CAPTURE), "") for each in result.streams]
-    return 1 if any(troubles) or any(outcome in _BAD for outcome in captures) else 0
+    critical = any(found.level == "critical" for each in result.streams for found in of_stream(each))
+    return 1 if critical or any(each.trouble for each in result.tables) else 0
 
 
 def _say(result: StatusResult) -> None:
@@ -77,22 +76,9 @@ def _say(result: StatusResult) -> None:
     if stale := sum(each.silence is not None for each in result.streams):
         totals += f"; {stale:,} stale"
     table(_COLUMNS, rows, caption=f"{lake_named(result.lake)}: {totals}")
-    say_troubles(result.streams)
     for each in result.streams:
-        capture = next((run for run in each.runs if run.kind == CAPTURE), None)
-        if capture is not None and capture.outcome in _BAD:
-            began = f", which began {second(capture.started)} UTC" if capture.started else ""
-            say(f"{name_of(each)}: the newest capture{began}: {capture.outcome}", problem=True)
-        if each.silence:
-            since = f"{second(each.silence.since)} UTC"
-            say(f"{name_of(each)}: stale: silent since {since}; {each.silence.rhythm}", problem=True)
-        if left := each.unactivated:
-            say(
-                f"{name_of(each)}: records of run {shown(left.run)} have version {left.version}, and no "
-                "ACTIVATE_VERSION followed, so tables keep rows that are gone at the source; a mapper may have dropped "
-                "it",
-                problem=True,
-            )
+        for finding in of_stream(each):
+            say(f"{finding.subject}: {finding.message}", problem=True)
     if result.tables:
         _say_tables(result)
 
