@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from singerlake.conditions import Condition
     from singerlake.tables.maintain.catalog import CatalogResult
+    from singerlake.tables.maintain.check import CheckResult
     from singerlake.tables.maintain.collect import GcTablesResult
     from singerlake.tables.maintain.drop import DropTablesResult
     from singerlake.tables.maintain.listing import ListTablesResult
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from singerlake.upkeep.reports.census import ContentsResult
     from singerlake.upkeep.reports.export import ExportResult
     from singerlake.upkeep.reports.history import VersionsResult
+    from singerlake.upkeep.reports.status import RunsResult
     from singerlake.upkeep.reports.stores import StoreStatusResult
     from singerlake.upkeep.result import Failure, Report
     from singerlake.upkeep.root_file import IdentityResult
@@ -619,6 +621,45 @@ class Lake:
 
         check_least("runs", runs)
         return status_of(self, tap, stream, runs=runs)
+
+    def runs(self, tap: str | None = None, stream: str | None = None, *, last: int = 20) -> RunsResult:
+        """The ``last`` runs over the streams that are meant, the newest first, as ``singerlake status --by-run`` lists
+        them: as far as the states of the streams remember. A state that cannot be read is a finding. Raises
+        ``UnknownNameError``, ``SettingError``, and what storage raises.
+
+        Example:
+            >>> [(run.writer, run.outcome, run.streams) for run in lake.runs("my-tap").runs]
+            []
+        """
+        from singerlake.upkeep.reports.status import runs_in
+
+        check_least("last", last)
+        return runs_in(self, tap, stream, last)
+
+    def check(
+        self,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        max_age: timedelta | None = None,
+        max_behind: int | None = None,
+    ) -> CheckResult:
+        """What is wrong with the streams that are meant, and with the tables that are made from them, for a monitor, as
+        ``singerlake check`` says it. ``max_age``: how old the last write to a stream may be; ``max_behind``: how
+        many messages of its stream a table may lack; None: any. Raises ``UnknownNameError``, ``SettingError``, and what
+        storage raises.
+
+        Example:
+            >>> lake.check("my-tap").level
+            'ok'
+        """
+        from singerlake.tables.maintain.check import checked
+
+        if max_age is not None:
+            check_least("max_age", max_age)
+        if max_behind is not None:
+            check_least("max_behind", max_behind)
+        return checked(self.status(tap, stream, runs=1), self.clock.now(), max_age=max_age, max_behind=max_behind)
 
     def gc(
         self,

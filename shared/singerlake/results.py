@@ -6,6 +6,7 @@ from singerlake.format.metadata.retention import Retention, WrongRetention
 from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
 from singerlake.tables.maintain.catalog import CatalogEntry, CatalogResult
+from singerlake.tables.maintain.check import CheckFinding, CheckResult
 from singerlake.tables.maintain.collect import GcTablesResult, TableGc
 from singerlake.tables.maintain.drop import DropTablesResult, TableDrop
 from singerlake.tables.maintain.failure import TableFailure
@@ -31,7 +32,15 @@ from singerlake.upkeep.reports.census import Census, ContentsResult, TapContents
 from singerlake.upkeep.reports.export import ExportedStream, ExportedTap, ExportResult, UnreadStream
 from singerlake.upkeep.reports.history import StreamVersions, Version, VersionsResult
 from singerlake.upkeep.reports.schema_diff import Changed, DiffResult, Property, Renamed, VersionName
-from singerlake.upkeep.reports.status import HeldLock, Silence, StreamStatus, Tracked, UnactivatedVersion
+from singerlake.upkeep.reports.status import (
+    HeldLock,
+    LakeRun,
+    RunsResult,
+    Silence,
+    StreamStatus,
+    Tracked,
+    UnactivatedVersion,
+)
 from singerlake.upkeep.reports.stores import StoreStatusResult, StreamStore
 from singerlake.upkeep.result import Failure, Finding, RecordTally, Tally
 from singerlake.upkeep.root_file import IdentityResult
@@ -47,6 +56,8 @@ __all__ = [
     "Cell",
     "Census",
     "Changed",
+    "CheckFinding",
+    "CheckResult",
     "CheckedTable",
     "CollectedSegments",
     "ContentsResult",
@@ -72,6 +83,7 @@ __all__ = [
     "Join",
     "Joins",
     "KindTotals",
+    "LakeRun",
     "LeftFile",
     "ListTablesResult",
     "ListedTable",
@@ -90,6 +102,7 @@ __all__ = [
     "RecordTally",
     "Renamed",
     "Retention",
+    "RunsResult",
     "Silence",
     "SiteFile",
     "SiteResult",

@@ -68,7 +68,7 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
         "tables": 12,
         "mappers": 1,
         "bad-records": 2,
-        "verify": 2,
+        "verify": 3,
         "copy": 3,
         "stores": 2,
         "catalog": 2,

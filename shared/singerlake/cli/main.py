@@ -31,7 +31,7 @@ _TASKS: Mapping[str, tuple[str, ...]] = {
     "Look at a lake": ("ls", "status", "versions", "diff", "tail", "sql", "why", "export", "docs"),
     "Bring in and describe": ("put", "annotate", "commit-worker"),
     "Make tables": ("project", "catalog"),
-    "Check and repair": ("verify", "rebuild", "lock"),
+    "Check and repair": ("check", "verify", "rebuild", "lock"),
     "Save space and time": ("vacuum", "gc", "policy", "expire"),
     "Remove": ("erase", "drop"),
     "Set up": ("init", "store"),
@@ -48,12 +48,11 @@ _SYNONYMS = {
     **dict.fromkeys(("select", "query"), "sql"),
     **dict.fromkeys(("trace", "explain", "blame"), "why"),
     "tables": "project ls",
-    "check": "verify",
     "site": "docs build",
     "help": "--help",
 }
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
-    "reading": ("ls", "status", "versions", "diff", "tail", "sql", "why", "export", "docs"),
+    "reading": ("ls", "status", "check", "versions", "diff", "tail", "sql", "why", "export", "docs"),
     "writing": ("init", "put", "annotate", "commit-worker"),
     "upkeep": ("verify", "rebuild", "vacuum", "gc", "lock"),
     "removing": ("erase", "drop", "expire", "policy"),
