@@ -112,7 +112,6 @@ def check_table(made: Case) -> int:
         if by_ranges:
             patch.setattr(line, "WHOLE", 0)
             patch.setattr(rows_of_files, "_WHOLE", 0)
-            patch.setattr(rows_of_files, "_FOOTER", 9)
         lake, messages = found
         schemas = [message["schema"] for message in messages if message["type"] == "SCHEMA"]
         plain = replace(made.declared, checks=(), null_keys="drop", deletions="hard")

@@ -14,6 +14,7 @@ from singerlake.errors import BrokenFileError, MissingFileError, SettingError, U
 from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Action, Check, Deletions, Keep, NullKeys, TableDeclaration
 from singerlake.tables.state.keys import table_prefix
+from singerlake.tables.why import line
 from singerlake.tables.why import rows as rows_of_files
 from singerlake.tables.why.why import Typed
 from tests.attached.lakes import attach, sha256
@@ -278,7 +279,6 @@ def test_a_key_of_any_type(lake: Lake, kind: str, small: bool, monkeypatch: pyte
     declared, value, asked = VALUES[kind]
     if not small:
         monkeypatch.setattr(rows_of_files, "_WHOLE", 0)
-        monkeypatch.setattr(rows_of_files, "_FOOTER", 9)
     schema = {"type": "object", "properties": {"k.é": declared, "k": {"type": "integer"}}}
     build_stream(lake, TAP, STREAM, schema, [{"k.é": value, "k": 1}], key_properties=["k.é"])
     run(lake)
@@ -313,6 +313,26 @@ def test_a_table_without_any_key_has_no_earlier_values(lake: Lake) -> None:
     run(lake, Keep.APPEND)
     with pytest.raises(SettingError, match="has a key"):
         why(lake, {"id": 1}, column="id", earlier=1)
+
+
+@pytest.mark.parametrize(("given", "most"), [({"key": {"id": 500}}, 5), ({"offset": 500}, 6)])
+def test_a_row_of_large_files_takes_few_requests(
+    lake: Lake, given: Any, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture(lake, *({"id": n, "email": f"{n}@example.com", "n": n} for n in range(1000)))
+    run(lake)
+    monkeypatch.setattr(rows_of_files, "_WHOLE", 0)
+    monkeypatch.setattr(line, "WHOLE", 0)
+    table, asked, read = lake.table("people"), [], MemoryStorage.read_range
+
+    def counted(storage: MemoryStorage, key: str, start: int, size: int) -> bytes:
+        asked.append(key)
+        return read(storage, key, start, size)
+
+    monkeypatch.setattr(MemoryStorage, "read_range", counted)
+    assert table.why(column="email", **given).offset == 500
+    # Of each file its directory and what is wanted, of parquet also the key before the rest.
+    assert len(asked) <= most
 
 
 def test_files_that_are_gone_or_changed(lake: Lake) -> None:

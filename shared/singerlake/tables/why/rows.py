@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.columns import arrow_schema
 from singerlake.arrow.schema.own import OFFSET
 from singerlake.errors import BrokenFileError, MissingFileError
 from singerlake.storage.port import Storage
+from singerlake.storage.stored_file import StoredFile
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import MEND, TableFile, TableState
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 _WHOLE = 4 << 20
 """Bytes of the largest file that is read in one request."""
-_FOOTER = 1 << 16
-_GAP = 1 << 20
-"""Bytes between two ranges that are read rather than asked for in two requests."""
-
-
 Wanted = Mapping[str, Sequence[Any]]
 """The values of which a row has one, by column."""
 
@@ -94,34 +89,29 @@ def _rows(storage: Storage, prefix: str, file: TableFile, wanted: Wanted, column
         return
     there = {name: values for name, values in wanted.items() if name in parquet.names}
     for group in range(parquet.groups):
-        if all(parquet.may_hold(group, name, values) for name, values in there.items()):
-            parquet.have(group, [*there, *columns], most=_WHOLE)
-            if only(parquet.read(group, list(there)), there).num_rows:
-                yield only(parquet.read(group, list(dict.fromkeys([*there, *columns]))), there)
+        may_hold = all(parquet.may_hold(group, name, values) for name, values in there.items())
+        # The rest is read where a row is wanted.
+        if may_hold and only(parquet.read(group, list(there)), there).num_rows:
+            yield only(parquet.read(group, list(dict.fromkeys([*there, *columns]))), there)
 
 
 class _Parquet:
-    """A parquet file of which only those ranges are read that are asked for. It lies in memory of Arrow's that is not
-    touched elsewhere, so that the system gives none for the rest."""
+    """A parquet file: a small one is read whole and checked, of another one only the columns that are asked for."""
 
     def __init__(self, storage: Storage, key: str, size: int, sha256: str) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._storage, self._key, self._size = storage, key, size
-        self._buffer = pa.allocate_buffer(size)
-        self._have: list[tuple[int, int]] = []
-        start = 0 if size <= _WHOLE else size - _FOOTER
-        body = self._fill(start, size)
-        if not start and hashlib.sha256(body).hexdigest() != sha256:
-            raise self._broken()
-        length = int.from_bytes(body[-8:-4], "little")
-        if length + 8 > len(body):
-            self._fill(max(0, size - length - 8), start)
-        try:
-            self._file = pq.ParquetFile(pa.BufferReader(self._buffer))
-        except pa.ArrowInvalid as error:
-            raise self._broken() from error
+        self._key = key
+        with self._read():
+            if size > _WHOLE:
+                source = pa.PythonFile(StoredFile(storage, key, size), mode="r")
+            else:
+                body = storage.read_range(key, 0, size)
+                if hashlib.sha256(body).hexdigest() != sha256:
+                    raise self._broken()
+                source = pa.BufferReader(body)
+            self._file = pq.ParquetFile(source, pre_buffer=True)
         self.names: list[str] = self._file.schema_arrow.names
         self.groups: int = self._file.num_row_groups
 
@@ -139,60 +129,25 @@ class _Parquet:
 
     def read(self, group: int, names: Sequence[str]) -> pa.Table:
         """The rows of a group with those of these columns that the file has."""
+        with self._read():
+            return self._file.read_row_group(group, [name for name in names if name in self.names], use_threads=False)
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
         import pyarrow as pa
 
-        self.have(group, names)
         try:
-            return self._file.read_row_group(group, [name for name in names if name in self.names], use_threads=False)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise self._broken() from error
-
-    def have(self, group: int, names: Sequence[str], *, most: int = sys.maxsize) -> None:
-        """Have these columns of a group in memory, if they are of ``most`` bytes together."""
-        chunks = self._file.metadata.row_group(group)
-        ranges = []
-        for chunk in map(chunks.column, range(chunks.num_columns)):
-            # What pyarrow reads: a name is also the beginning of the way to a nested column.
-            way = chunk.path_in_schema
-            if any(way == name or way.startswith(f"{name}.") for name in names):
-                begin = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
-                ranges.append((begin, begin + chunk.total_compressed_size))
-        if sum(end - start for start, end in ranges) <= most:
-            for start, end in _together(sorted(ranges)):
-                self._fill(start, end)
-
-    def _fill(self, start: int, end: int) -> bytes:
-        """Have the bytes [``start``, ``end``) in memory, if they are not there."""
-        if any(begin <= start and end <= stop for begin, stop in self._have):
-            return b""
-        try:
-            body = self._storage.read_range(self._key, start, end - start)
+            yield
         except MissingFileError as error:
             raise MissingFileError(
-                "a file of the table is gone", hint="open the table again; if it is still gone, " + MEND, key=self._key
+                "a file of the table is gone",
+                hint="open the table again; if it is still gone, " + MEND,
+                key=self._key,
             ) from error
-        if len(body) != end - start:
-            raise self._broken()
-        with memoryview(self._buffer) as signed, signed.cast("B") as view:
-            view[start:end] = body
-        self._have.append((start, end))
-        return body
+        except (pa.ArrowInvalid, OSError) as error:
+            raise self._broken() from error
 
     def _broken(self) -> BrokenFileError:
         return BrokenFileError(
             "its bytes are not those that were committed", hint="run 'singerlake project verify'", key=self._key
         )
-
-
-def _together(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """``ranges``, which are in order, with those made one between which little lies."""
-    held: tuple[int, int] | None = None
-    for start, end in ranges:
-        if held is not None and start - held[1] <= _GAP:
-            held = held[0], max(held[1], end)
-            continue
-        if held is not None:
-            yield held
-        held = start, end
-    if held is not None:
-        yield held
