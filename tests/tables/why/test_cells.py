@@ -175,4 +175,4 @@ def test_bytes_parse_to_the_cell() -> None:
     "first", [pytest.param(first, marks=pytest.mark.thorough) for first in range(QUICK, ALL, GROUP)]
 )
 def test_bytes_of_many_more_tables_parse_to_the_cell(first: int) -> None:
-    assert sum(check_table(case(seed)) for seed in range(first, first + GROUP)) > 1000
+    assert sum(check_table(case(seed)) for seed in range(first, first + GROUP)) > 200
