@@ -189,7 +189,7 @@ class Lake:
         ``pip install 'singerlake[arrow]'``."""
         from singerlake.tables.read import LakeTable
 
-        return LakeTable.load(self.storage, name)
+        return LakeTable.load(self.storage, name, self)
 
     def project(
         self,

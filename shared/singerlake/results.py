@@ -14,6 +14,7 @@ from singerlake.tables.maintain.listing import ListedTable, ListTablesResult
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.maintain.verify import CheckedTable, TableFinding, VerifyTablesResult
 from singerlake.tables.state.model import TableRun
+from singerlake.tables.why.why import Absence, Cell, EarlierValue, RecordOrigin, WhyResult
 from singerlake.upkeep.annotate import NotesResult
 from singerlake.upkeep.drop import DropFailure, DropResult, DropRunResult, StreamDrop
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, LeftFile, UnownedFile
@@ -48,9 +49,11 @@ from singerlake.upkeep.vacuum.vacuum import Join, Joins, StreamVacuum, VacuumRes
 from singerlake.upkeep.verify import StreamVerify, VerifyResult
 
 __all__ = [
+    "Absence",
     "BatchGcResult",
     "CatalogEntry",
     "CatalogResult",
+    "Cell",
     "Census",
     "Changed",
     "CheckFinding",
@@ -63,6 +66,7 @@ __all__ = [
     "DropResult",
     "DropRunResult",
     "DropTablesResult",
+    "EarlierValue",
     "EraseResult",
     "EraseStreamsResult",
     "ErasedFile",
@@ -94,6 +98,7 @@ __all__ = [
     "Property",
     "PutResult",
     "RebuildResult",
+    "RecordOrigin",
     "RecordTally",
     "Renamed",
     "Retention",
@@ -135,5 +140,6 @@ __all__ = [
     "Version",
     "VersionName",
     "VersionsResult",
+    "WhyResult",
     "WrongRetention",
 ]

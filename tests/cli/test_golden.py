@@ -302,7 +302,7 @@ def happen(world: World, line: str) -> None:
         ACTS[act](Lake.open(next(iter(world.storages))), *map(spelled, words))
 
 
-LOOKING = {"ls", "versions", "diff", "status", "tail", "export", "verify", "plan"}
+LOOKING = {"ls", "versions", "diff", "status", "tail", "why", "export", "verify", "plan"}
 DELETING = {"drop", "erase", "expire", "gc", "trim"}
 """Commands that change nothing, and such as only do so where that is asked for."""
 

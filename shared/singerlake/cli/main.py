@@ -28,7 +28,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 _TASKS: Mapping[str, tuple[str, ...]] = {
-    "Look at a lake": ("ls", "status", "versions", "diff", "tail", "sql", "export", "docs"),
+    "Look at a lake": ("ls", "status", "versions", "diff", "tail", "sql", "why", "export", "docs"),
     "Bring in and describe": ("put", "annotate", "commit-worker"),
     "Make tables": ("project", "catalog"),
     "Check and repair": ("check", "verify", "rebuild", "lock"),
@@ -46,12 +46,13 @@ _SYNONYMS = {
     **dict.fromkeys(("run", "build"), "project run"),
     **dict.fromkeys(("repair", "restore"), "rebuild"),
     **dict.fromkeys(("select", "query"), "sql"),
+    **dict.fromkeys(("trace", "explain", "blame"), "why"),
     "tables": "project ls",
     "site": "docs build",
     "help": "--help",
 }
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
-    "reading": ("ls", "status", "check", "versions", "diff", "tail", "sql", "export", "docs"),
+    "reading": ("ls", "status", "check", "versions", "diff", "tail", "sql", "why", "export", "docs"),
     "writing": ("init", "put", "annotate", "commit-worker"),
     "upkeep": ("verify", "rebuild", "vacuum", "gc", "lock"),
     "removing": ("erase", "drop", "expire", "policy"),
