@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.sql_engine import SqlEngine
     from singerlake.upkeep.annotate import NotesResult
+    from singerlake.upkeep.doctor import DoctorResult
     from singerlake.upkeep.drop import DropResult, DropRunResult
     from singerlake.upkeep.erase.streams import EraseStreamsResult
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
@@ -660,6 +661,20 @@ class Lake:
         if max_behind is not None:
             check_least("max_behind", max_behind)
         return checked(self.status(tap, stream, runs=1), self.clock.now(), max_age=max_age, max_behind=max_behind)
+
+    def doctor(self) -> DoctorResult:
+        """What this machine and the lake's storage give, tried out, as ``singerlake doctor`` says it: what may be read,
+        written and deleted, which conditions storage honours, how far clocks are apart. It writes a few small objects
+        below ``_singerlake_probe/``, and removes them. What fails is in the result; nothing of it is raised. The lake
+        need not be there yet.
+
+        Example:
+            >>> lake.doctor().level
+            'ok'
+        """
+        from singerlake.upkeep.doctor import examine
+
+        return examine(self)
 
     def gc(
         self,

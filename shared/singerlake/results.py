@@ -16,6 +16,7 @@ from singerlake.tables.maintain.verify import CheckedTable, TableFinding, Verify
 from singerlake.tables.state.model import TableRun
 from singerlake.tables.why.why import Absence, Cell, EarlierValue, RecordOrigin, WhyResult
 from singerlake.upkeep.annotate import NotesResult
+from singerlake.upkeep.doctor import DoctorCheck, DoctorResult
 from singerlake.upkeep.drop import DropFailure, DropResult, DropRunResult, StreamDrop
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, LeftFile, UnownedFile
 from singerlake.upkeep.erase.streams import EraseStreamsResult, SkippedStream
@@ -62,6 +63,8 @@ __all__ = [
     "CollectedSegments",
     "ContentsResult",
     "DiffResult",
+    "DoctorCheck",
+    "DoctorResult",
     "DropFailure",
     "DropResult",
     "DropRunResult",

@@ -181,6 +181,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
     assert {command.name for command in found} == {
         "ls",
         "check",
+        "doctor",
         "versions",
         "why",
         "diff",

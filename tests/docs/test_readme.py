@@ -101,7 +101,7 @@ def test_the_home_page_prints_what_is_shown(tmp_path: Path, programs: Path) -> N
 
 
 def test_the_how_to_on_trouble_shows_errors_as_they_are(tmp_path: Path, programs: Path) -> None:
-    assert follow(DOCS / "how-to/trouble.md", tmp_path, programs) == 2
+    assert follow(DOCS / "how-to/trouble.md", tmp_path, programs) == 3
 
 
 def test_the_how_to_on_moving_from_others_brings_in_jsonl_and_parquet(tmp_path: Path, programs: Path) -> None:
