@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from singerlake.clock import random_id
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.storage.port import Storage
+from singerlake.storage.stored_file import StoredFile
 from singerlake.tables.declaration.streams import hint_for
 from singerlake.tables.read import LakeTable
 from singerlake.tables.state.commit import tables
@@ -183,33 +184,9 @@ def _filesystem(name: str, storage: Storage, sizes: Mapping[str, int]) -> Any:
 
         def open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
             key = self._strip_protocol(path)
-            return io.BufferedReader(_Stored(storage, key, sizes[key]), _READ)
+            return io.BufferedReader(StoredFile(storage, key, sizes[key]), _READ)
 
     return Files()
-
-
-class _Stored(io.RawIOBase):
-    """An object of ``size`` bytes as a file that is read by ranges."""
-
-    def __init__(self, storage: Storage, key: str, size: int) -> None:
-        self._storage, self._key, self._size, self._at = storage, key, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        begins = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}
-        self._at = begins[whence] + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        body = self._storage.read_range(self._key, self._at, min(len(buffer), self._size - self._at))
-        buffer[: len(body)] = body
-        self._at += len(body)
-        return len(body)
 
 
 def _show_streams(
