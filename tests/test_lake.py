@@ -392,7 +392,9 @@ def people() -> Lake:
     return lake
 
 
-TABLES = {"Lake.project", "Lake.list_tables", "Lake.verify_tables", "Lake.gc_tables", "Lake.drop_tables"}
+TABLES = {
+    *("Lake.project", "Lake.table", "Lake.list_tables", "Lake.verify_tables", "Lake.gc_tables", "Lake.drop_tables"),
+}
 WITH_OTHER_LAKES = {*TABLES, "Lake.snapshot", "LakeStream.attached", "LakeStream.follow"}
 """Their examples are tested where their lakes are made."""
 EXAMPLES = {

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
     from singerlake.conditions import Condition
+    from singerlake.tables.compare.as_of import Maker, Past
     from singerlake.tables.maintain.catalog import CatalogResult
     from singerlake.tables.maintain.check import CheckResult
     from singerlake.tables.maintain.collect import GcTablesResult
@@ -185,12 +186,39 @@ class Lake:
 
         return query(self.storage, records, statement, memory=memory or MEMORY)
 
-    def table(self, name: str) -> LakeTable:
-        """A table as it is now. Raises ``UnknownNameError`` listing those that are there. Needs
-        ``pip install 'singerlake[arrow]'``."""
+    def table(self, name: str, *, as_of: str | datetime | int | None = None) -> LakeTable:
+        """A table as it is now, or ``as_of`` a moment (``2026-03-01T00:00Z``, UTC where it names no zone) or an offset
+        of its stream, which means the messages before it: the rows as a run would have made them then, as the table is
+        declared now. They are made from raw into ``$TMPDIR``, where they are as long as the table is held; nothing is
+        written to the lake. Erased records are in no row, whenever they were erased. How a moment is found: the how-to
+        on the past of tables. Needs ``pip install 'singerlake[arrow]'``, and ``as_of`` ``'singerlake[tables]'``.
+
+        Raises ``UnknownNameError`` listing the tables that are there; with ``as_of`` ``SettingError`` for what is not a
+        moment or an offset of the stream, and for a table of a statement, ``ExpiredMessagesError``,
+        ``LineageChangedError``, and as ``project``.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> lake.table("users", as_of=1).to_arrow(columns=["name"]).read_all().to_pylist()
+            [{'name': 'Ada'}]
+        """
         from singerlake.tables.read import LakeTable
 
-        return LakeTable.load(self.storage, name, self)
+        table = LakeTable.load(self.storage, name, self)
+        if as_of is None:
+            return table
+        past = self._past(table)
+        return past.made(past.stop(as_of))
+
+    def _past(self, table: LakeTable) -> Past:
+        from singerlake.tables.compare.as_of import Past
+
+        return Past.of(self._maker(), table.state)
+
+    def _maker(self) -> Maker:
+        from singerlake.tables.compare.as_of import Maker
+
+        return Maker(self.table_runner(), open_storage)
 
     def project(
         self,

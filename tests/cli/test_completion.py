@@ -36,6 +36,7 @@ def test_tables_complete_once_each(lake: Lake, root: Path) -> None:
     assert lake.project(all=True, tables=["flights", "x"])
     assert completed(["project", "drop", str(root)]) == ["flights", "x"]
     assert completed(["project", "drop", str(root), "x"]) == ["flights"]
+    assert completed(["project", "as-of", str(root)]) == ["flights", "x"]
 
 
 def test_no_name_breaks_the_line_of_a_shell(lake: Lake, root: Path) -> None:

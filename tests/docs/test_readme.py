@@ -84,6 +84,10 @@ def test_the_how_to_on_following_needs_nothing_but_its_own(tmp_path: Path, progr
     assert follow(DOCS / "how-to/follow.md", tmp_path, programs) == 6
 
 
+def test_the_how_to_on_the_past_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "how-to/past.md", tmp_path, programs) == 6
+
+
 def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
     assert follow(DOCS / "how-to/erase.md", tmp_path, programs) == 12
 

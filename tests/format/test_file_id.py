@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singerlake.clock import random_id
-from singerlake.format.file_id import is_timed, timed_id
+from singerlake.format.file_id import is_timed, made_by, timed_id
 
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 
@@ -56,3 +56,8 @@ def test_a_short_random_part_is_filled() -> None:
 def test_ids_of_one_moment_differ() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert len({timed_id(now, random_id()) for _ in range(1000)}) == 1000
+
+
+@given(MOMENTS)
+def test_it_says_by_when_it_was_made(moment: datetime) -> None:
+    assert timedelta(0) < made_by(timed_id(moment, "0" * 16)) - moment <= timedelta(seconds=128)

@@ -68,7 +68,7 @@ def with_lake(
 
     wrapped = with_settings(opened, stores=stores)
     if names is not None:
-        complete = completion.tables if names.many == "tables" else None
+        complete = completion.tables if names.many == "tables" or "table" in names.singles else None
         metavar = f"[LAKE] {names.metavar}"
         return click.argument("words", metavar=metavar, nargs=-1, shell_complete=complete)(wrapped)
     return click.argument("words", metavar="[LAKE]", required=False)(wrapped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 _MARK = "w"
@@ -25,3 +25,8 @@ def timed_id(moment: datetime, random: str) -> str:
 def is_timed(id: str) -> bool:
     """Whether an id is one that says when it was made. Among these the text's order is that of the times."""
     return _TIMED.match(id) is not None
+
+
+def made_by(id: str) -> datetime:
+    """The end of the 128 seconds in which a timed id was made."""
+    return datetime.fromtimestamp((int(id[1 : 1 + _PLACES], len(_DIGITS)) + 1) * _TICK, UTC)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.columns import Struct, arrow_schema, empty_batch
-from singerlake.errors import UnknownNameError
+from singerlake.errors import SettingError, UnknownNameError
 from singerlake.glance import code, html_table
 from singerlake.humanize import counted, size
 from singerlake.storage.port import Storage
@@ -32,7 +33,7 @@ LISTED = 20
 @dataclass(frozen=True, repr=False)
 class LakeTable:
     """A snapshot of one table: it stays as it is while runs go on, for as long as a collector's grace time. ``lake`` is
-    None where the lake's own code has it, which reads rows alone."""
+    None for one as of a moment, and where the lake's own code reads rows alone."""
 
     storage: Storage
     state: TableState
@@ -103,6 +104,25 @@ class LakeTable:
 
         return pa.RecordBatchReader.from_batches(schema, batches())
 
+    def write_parquet(self, path: str | Path) -> None:
+        """Write the rows into a new parquet file of this machine. Raises ``SettingError`` where it is there already or
+        cannot be made, and as ``to_arrow``; nothing is left of it then."""
+        import pyarrow.parquet as pq
+
+        path = Path(path)
+        try:
+            opened = path.open("xb")
+        except OSError as error:
+            what = "is there already" if isinstance(error, FileExistsError) else "cannot be made"
+            raise SettingError(f"{path} {what}", hint="name a new file") from error
+        try:
+            with opened, pq.ParquetWriter(opened, self.schema) as writer:
+                for batch in self.to_arrow():
+                    writer.write_batch(batch)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
     def why(
         self,
         key: Mapping[str, Any] | None = None,
@@ -120,9 +140,9 @@ class LakeTable:
         looked for in the log, from the row's record backwards. ``missing``: where no row has the key, the log is read
         to say why; why an ``offset`` has no row is said anyway.
 
-        Raises ``SettingError`` where the arguments do not go together or several rows have the key,
-        ``UnknownNameError`` for a column that is not there, and where no row has the key, ``BrokenFileError``,
-        ``MissingFileError``, as ``LakeStream.snapshot``, and what storage raises.
+        Raises ``SettingError`` where the arguments do not go together, several rows have the key, or the table is one
+        as of a moment, ``UnknownNameError`` for a column that is not there, and where no row has the key,
+        ``BrokenFileError``, ``MissingFileError``, as ``LakeStream.snapshot``, and what storage raises.
 
         Example:
             >>> made = lake.project(all=True)
@@ -132,7 +152,10 @@ class LakeTable:
         """
         from singerlake.tables.why.why import why
 
-        assert self.lake is not None
+        if self.lake is None:
+            raise SettingError(
+                "a table as of a moment does not say where its rows come from", hint="ask the table as it is now"
+            )
         return why(self.lake, self.state, key, column, offset, earlier, missing)
 
     def read(self, file: TableFile, schema: pa.Schema) -> pa.Table | None:

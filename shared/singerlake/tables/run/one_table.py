@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -126,22 +126,11 @@ class TableRunner:
         source = state.sources[0]
         manifest = self.manifest(source.tap, source.stream)
         declaration = declaration_of(state)
-        if source.lineage != manifest.lineage:
-            raise LineageChangedError(
-                "the stream was rebuilt or dropped since the table was made",
-                hint="run the table first",
-                table=state.table,
-            )
+        require_messages(state, manifest)
         if not source.knows_holes_of(source_of(manifest)):
             raise LakeError(
                 "records of the stream were erased since the table was made",
                 hint="run the table first",
-                table=state.table,
-            )
-        if source.begin < manifest.floor:
-            raise ExpiredMessagesError(
-                f"messages that its rows were made of have expired, those before offset {manifest.floor}",
-                hint="make the table anew of what is left with 'singerlake project run --full-refresh'",
                 table=state.table,
             )
         schema = schema_before(self.storage, manifest, source.offset)
@@ -154,6 +143,23 @@ class TableRunner:
             yield self._publication(work).state()
         finally:
             work.discard()
+
+    def made_beside(
+        self,
+        declaration: TableDeclaration,
+        manifest: Manifest,
+        stop: int,
+        key: Sequence[str],
+        earlier: Sequence[tuple[int, TableDeclaration]] = (),
+    ) -> TableState:
+        """The state of a table of the messages before ``stop``, with its files in place; nothing is published. Its
+        columns are those of all schemas of ``manifest``, ``key`` is the stream's. Raises as ``run``."""
+        plan = make_plan(declaration, manifest, None, stream_key=key)
+        work = self._work(replace(plan, stop=stop))
+        work.earlier = tuple(earlier)
+        work.do()
+        work.discard_scratch()
+        return self._publication(work).state()
 
     def _publication(self, work: TableAttempt) -> Publication:
         return Publication(self.storage, self.lake_id, self.manifest, self.clock, self._work, [work])
@@ -177,6 +183,24 @@ class TableRunner:
             )
         now = timestamp(self.clock.now())
         commit(self.storage, None, first_state(declaration, id=self.ids(), lake_id=self.lake_id(), now=now))
+
+
+def require_messages(state: TableState, manifest: Manifest) -> None:
+    """Raise ``LineageChangedError`` or ``ExpiredMessagesError`` where a table cannot be made anew of what its stream
+    has: it was rebuilt, or messages that the rows were made of have expired."""
+    source = state.sources[0]
+    if source.lineage != manifest.lineage:
+        raise LineageChangedError(
+            "the stream was rebuilt or dropped since the table was made",
+            hint="run the table first",
+            table=state.table,
+        )
+    if source.begin < manifest.floor:
+        raise ExpiredMessagesError(
+            f"messages that its rows were made of have expired, those before offset {manifest.floor}",
+            hint="make the table anew of what is left with 'singerlake project run --full-refresh'",
+            table=state.table,
+        )
 
 
 TableStatus = Literal["made", "nothing_new", "planned", "no_messages", "failed"]

@@ -108,7 +108,7 @@ def with_project(command: Callable[..., Any], *, declared: bool = False) -> Call
         stream: str | None,
         **arguments: Any,
     ) -> Any:
-        _require_pyarrow()
+        require_pyarrow()
         config = settings_in(arguments)
         if every and file is not None:
             raise click.UsageError("--all makes tables without a file; leave --file out")
@@ -146,6 +146,7 @@ def with_project(command: Callable[..., Any], *, declared: bool = False) -> Call
     return click.argument("words", metavar="[LAKE] [TABLE]...", nargs=-1, shell_complete=completion.tables)(wrapped)
 
 
-def _require_pyarrow() -> None:
+def require_pyarrow() -> None:
+    """Raise ``SettingError`` where it is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise SettingError("tables need pyarrow", hint="run: pip install 'singerlake[tables]'")

@@ -1,0 +1,1 @@
+"""Tables made from streams, held against what the format page says of them."""
