@@ -393,7 +393,8 @@ def people() -> Lake:
 
 
 TABLES = {
-    *("Lake.project", "Lake.table", "Lake.list_tables", "Lake.verify_tables", "Lake.gc_tables", "Lake.drop_tables"),
+    *("Lake.project", "Lake.table", "Lake.diff_table"),
+    *("Lake.list_tables", "Lake.verify_tables", "Lake.gc_tables", "Lake.drop_tables"),
 }
 WITH_OTHER_LAKES = {*TABLES, "Lake.snapshot", "LakeStream.attached", "LakeStream.follow"}
 """Their examples are tested where their lakes are made."""

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
     from singerlake.conditions import Condition
     from singerlake.tables.compare.as_of import Maker, Past
+    from singerlake.tables.compare.counts import RowDifference
+    from singerlake.tables.compare.diff import TableDiffResult
     from singerlake.tables.maintain.catalog import CatalogResult
     from singerlake.tables.maintain.check import CheckResult
     from singerlake.tables.maintain.collect import GcTablesResult
@@ -209,6 +211,31 @@ class Lake:
             return table
         past = self._past(table)
         return past.made(past.stop(as_of))
+
+    def diff_table(
+        self,
+        name: str,
+        start: str | datetime | int,
+        end: str | datetime | int | None = None,
+        *,
+        row: Callable[[RowDifference], object] | None = None,
+    ) -> TableDiffResult:
+        """What became of a table's rows between two moments or offsets, as ``singerlake project diff`` says: both are
+        those of ``table``, by the columns of the later one; ``end`` is now by default. ``row`` is called with each row
+        that differs, in the order of the key. Where a row comes from and when it was captured is not compared. A table
+        that keeps history counts as the last row of each key; of one that keeps every record each is a row. Raises
+        ``SettingError`` where ``start`` is the later one, and as ``table``.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> found = lake.diff_table("users", 1, row=lambda row: print(row.what, row.key))
+            inserted {'id': 2}
+            >>> print(found.inserted, found.changed, found.deleted)
+            1 0 0
+        """
+        from singerlake.tables.compare.diff import diff_table
+
+        return diff_table(self.storage.url, self._past(self.table(name)), start, end, row)
 
     def _past(self, table: LakeTable) -> Past:
         from singerlake.tables.compare.as_of import Past

@@ -5,6 +5,7 @@ from __future__ import annotations
 from singerlake.format.metadata.retention import Retention, WrongRetention
 from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
+from singerlake.tables.compare.diff import TableDiffResult
 from singerlake.tables.maintain.catalog import CatalogEntry, CatalogResult
 from singerlake.tables.maintain.check import CheckFinding, CheckResult
 from singerlake.tables.maintain.collect import GcTablesResult, TableGc
@@ -122,6 +123,7 @@ __all__ = [
     "StreamVacuum",
     "StreamVerify",
     "StreamVersions",
+    "TableDiffResult",
     "TableDrop",
     "TableFailure",
     "TableFinding",

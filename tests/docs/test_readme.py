@@ -85,7 +85,7 @@ def test_the_how_to_on_following_needs_nothing_but_its_own(tmp_path: Path, progr
 
 
 def test_the_how_to_on_the_past_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
-    assert follow(DOCS / "how-to/past.md", tmp_path, programs) == 6
+    assert follow(DOCS / "how-to/past.md", tmp_path, programs) == 8
 
 
 def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:

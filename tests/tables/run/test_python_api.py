@@ -35,7 +35,11 @@ def declare(folder: Path, tables: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    "method", [Lake.project, Lake.table, Lake.list_tables, Lake.verify_tables, Lake.gc_tables, Lake.drop_tables]
+    "method",
+    [
+        *(Lake.project, Lake.table, Lake.diff_table),
+        *(Lake.list_tables, Lake.verify_tables, Lake.gc_tables, Lake.drop_tables),
+    ],
 )
 def test_the_examples_of_docstrings(lake: Lake, method: Callable[..., Any]) -> None:
     (example,) = doctest.DocTestFinder().find(method, method.__name__, globs={"lake": lake})
