@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from singerlake.tables.compare.as_of import Maker, Past
     from singerlake.tables.compare.counts import RowDifference
     from singerlake.tables.compare.diff import TableDiffResult
+    from singerlake.tables.compare.taps import CompareResult
     from singerlake.tables.maintain.catalog import CatalogResult
     from singerlake.tables.maintain.check import CheckResult
     from singerlake.tables.maintain.collect import GcTablesResult
@@ -236,6 +237,37 @@ class Lake:
         from singerlake.tables.compare.diff import diff_table
 
         return diff_table(self.storage.url, self._past(self.table(name)), start, end, row)
+
+    def compare(
+        self,
+        first: str,
+        second: str,
+        stream: str | None = None,
+        *,
+        key: Sequence[str] = (),
+    ) -> CompareResult:
+        """What differs between two captures of one source, as ``singerlake compare`` says: of the streams that the taps
+        ``first`` and ``second`` have, or those that ``stream`` or a pattern such as ``log_*`` means, the schemas in
+        force and the last row of each key, by the columns of both. ``key`` are the key properties; by default those of
+        each stream. Nothing is written to the lake: the rows are in ``$TMPDIR`` meanwhile.
+
+        A stream that cannot be compared, as one without a key, stops no other: it is in ``failed``. Raises
+        ``UnknownNameError``, and what storage raises for the lake as a whole.
+
+        Example:
+            >>> lake.compare("my-tap", "my-tap", key=["id"]).same
+            True
+        """
+        from singerlake.tables.compare.taps import compare_taps
+
+        streams = self.existing_streams(first), self.existing_streams(second)
+        every = list(dict.fromkeys((*streams[0], *streams[1])))
+        meant = every if stream is None else matching(stream, every)
+        if stream is not None and not meant:
+            what = f"taps {first!r} and {second!r} have no stream {stream!r}"
+            raise UnknownNameError(what, hint=_known(every, stream), lake_root=self.storage.url)
+        named = [name for name in streams[0] if name in meant], [name for name in streams[1] if name in meant]
+        return compare_taps(self.storage.url, self._maker(), (first, second), named, key)
 
     def _past(self, table: LakeTable) -> Past:
         from singerlake.tables.compare.as_of import Past

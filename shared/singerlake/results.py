@@ -5,7 +5,9 @@ from __future__ import annotations
 from singerlake.format.metadata.retention import Retention, WrongRetention
 from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
+from singerlake.tables.compare.counts import RowDifference
 from singerlake.tables.compare.diff import TableDiffResult
+from singerlake.tables.compare.taps import CompareResult, StreamComparison
 from singerlake.tables.maintain.catalog import CatalogEntry, CatalogResult
 from singerlake.tables.maintain.check import CheckFinding, CheckResult
 from singerlake.tables.maintain.collect import GcTablesResult, TableGc
@@ -33,7 +35,7 @@ from singerlake.upkeep.rebuild.repair import KindTotals
 from singerlake.upkeep.reports.census import Census, ContentsResult, TapContents
 from singerlake.upkeep.reports.export import ExportedStream, ExportedTap, ExportResult, UnreadStream
 from singerlake.upkeep.reports.history import StreamVersions, Version, VersionsResult
-from singerlake.upkeep.reports.schema_diff import Changed, DiffResult, Property, Renamed, VersionName
+from singerlake.upkeep.reports.schema_diff import Changed, DiffResult, Property, Renamed, SchemaDiff, VersionName
 from singerlake.upkeep.reports.status import (
     HeldLock,
     LakeRun,
@@ -62,6 +64,7 @@ __all__ = [
     "CheckResult",
     "CheckedTable",
     "CollectedSegments",
+    "CompareResult",
     "ContentsResult",
     "DiffResult",
     "DoctorCheck",
@@ -106,7 +109,9 @@ __all__ = [
     "RecordTally",
     "Renamed",
     "Retention",
+    "RowDifference",
     "RunsResult",
+    "SchemaDiff",
     "Silence",
     "SiteFile",
     "SiteResult",
@@ -114,6 +119,7 @@ __all__ = [
     "SkippedStream",
     "StatusResult",
     "StoreStatusResult",
+    "StreamComparison",
     "StreamDrop",
     "StreamGc",
     "StreamRebuild",

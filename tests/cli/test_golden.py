@@ -197,6 +197,21 @@ def photos(world: World) -> None:
     attach(Lake.open("lake"), "crm", "people", files, file_size=2)
 
 
+def captures(world: World) -> None:
+    """Two captures of one source: the second one has another type, and other streams."""
+    lake = Lake.open("lake")
+    integer = {"properties": {"id": {"type": "integer"}, "price": {"type": "integer"}}}
+    number = {"properties": {"id": {"type": "integer"}, "price": {"type": "number"}, "note": {"type": "string"}}}
+    items = [{"id": n, "price": 10 * n} for n in range(6)]
+    build_stream(lake, "old", "items", integer, items, key_properties=("id",))
+    changed = [{"id": 1, "price": 9.5}, {"id": 2, "price": 20.0, "note": "n"}, *items[3:], {"id": 9, "price": 1}]
+    build_stream(lake, "new", "items", number, [*changed, {"price": 2}], key_properties=("id",))
+    for tap in ("old", "new"):
+        build_stream(lake, tap, "same", SCHEMA, [{"n": n} for n in range(3)], key_properties=("n",))
+        build_stream(lake, tap, "log", SCHEMA, [{"n": 1}])
+        build_stream(lake, tap, f"only-{tap}", SCHEMA, [{"n": 1}], key_properties=("n",))
+
+
 ODD_NAMES = (
     *("\x1b[31mred\x1b[0m", "[bold]loud[/bold]", "line\nbreak", "\u202ejpg", "nul\0", ".."),
     *("-rf *", "catalogue.json", "\udc80", "\u00dcber/..%2F: 'q\""),
@@ -302,7 +317,7 @@ def happen(world: World, line: str) -> None:
         ACTS[act](Lake.open(next(iter(world.storages))), *map(spelled, words))
 
 
-LOOKING = {"ls", "versions", "diff", "status", "tail", "why", "export", "verify", "plan"}
+LOOKING = {"compare", "ls", "versions", "diff", "status", "tail", "why", "export", "verify", "plan"}
 DELETING = {"drop", "erase", "expire", "gc", "trim"}
 """Commands that change nothing, and such as only do so where that is asked for."""
 

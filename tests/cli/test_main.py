@@ -185,6 +185,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "versions",
         "why",
         "diff",
+        "compare",
         "as-of",
         "tail",
         "serve",

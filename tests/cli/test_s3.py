@@ -52,6 +52,18 @@ def test_all_commands(run: Run, s3_lake: Lake, env: dict[str, str]) -> None:
     assert run("lock", "ls", url, env=env).stdout == "no locks\n"
 
 
+def test_the_past_and_a_comparison_are_made_beside_the_lake(
+    run: Run, s3: S3Server, s3_lake: Lake, env: dict[str, str]
+) -> None:
+    url = s3_lake.storage.url
+    assert run("project", "run", url, "--all", env=env).exit_code == 0
+    s3.calm()
+    assert "s: 15 rows" in run("project", "as-of", url, "s", "--offset", "15", env=env).stdout
+    assert "10 inserted" in run("project", "diff", url, "s", "--from", "15", env=env).stdout
+    assert run("compare", url, "t", "t", "--key", "n", env=env).stdout.endswith("t and t: no difference\n")
+    assert {request.method for request in s3.requests()} <= {"GET", "HEAD"}
+
+
 def test_a_table_from_its_making_to_its_end(run: Run, s3: S3Server, s3_lake: Lake, env: dict[str, str]) -> None:
     url = s3_lake.storage.url
 

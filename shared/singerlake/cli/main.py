@@ -28,7 +28,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 _TASKS: Mapping[str, tuple[str, ...]] = {
-    "Look at a lake": ("ls", "status", "versions", "diff", "tail", "sql", "why", "export", "docs"),
+    "Look at a lake": ("ls", "status", "versions", "diff", "compare", "tail", "sql", "why", "export", "docs"),
     "Bring in and describe": ("put", "annotate", "commit-worker"),
     "Make tables": ("project", "catalog"),
     "Check and repair": ("check", "doctor", "verify", "rebuild", "lock"),
@@ -53,7 +53,7 @@ _SYNONYMS = {
     "help": "--help",
 }
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
-    "reading": ("ls", "status", "check", "versions", "diff", "tail", "sql", "why", "export", "docs"),
+    "reading": ("ls", "status", "check", "versions", "diff", "compare", "tail", "sql", "why", "export", "docs"),
     "writing": ("init", "put", "annotate", "commit-worker"),
     "upkeep": ("doctor", "verify", "rebuild", "vacuum", "gc", "lock"),
     "removing": ("erase", "drop", "expire", "policy"),

@@ -9,7 +9,7 @@ from singerlake.cli.help import command, examples
 from singerlake.cli.options import Names, one_stream_options, result_options, with_lake
 from singerlake.cli.output import say, show, shown
 from singerlake.lake import Lake
-from singerlake.upkeep.reports.schema_diff import DiffResult
+from singerlake.upkeep.reports.schema_diff import DiffResult, SchemaDiff
 
 
 @examples("singerlake diff lake", "singerlake diff lake v1 v2 --stream users")
@@ -30,13 +30,13 @@ def diff(lake: Lake, first: str | None, second: str | None, tap: str | None, str
 
 
 def _say(difference: DiffResult) -> None:
-    *lines, summary = _lines(difference)
-    for line in lines:
+    for line in lines_of(difference):
         say(shown(line), problem=line.startswith(("!", "-")))
-    say(shown(summary), problem=not difference.compatible)
+    say(shown(_summary(difference)), problem=not difference.compatible)
 
 
-def _lines(difference: DiffResult) -> Iterator[str]:
+def lines_of(difference: DiffResult | SchemaDiff) -> Iterator[str]:
+    """A line for each property that differs, and one for the keys."""
     every = [*difference.added, *difference.removed, *(change.before for change in difference.changed)]
     width = max((len(each.path) for each in every), default=0)
     for each in difference.added:
@@ -52,7 +52,6 @@ def _lines(difference: DiffResult) -> Iterator[str]:
     if difference.keys is not None:
         before, after = (", ".join(keys) or "none" for keys in difference.keys)
         yield f"! keys: {before} -> {after}"
-    yield _summary(difference)
 
 
 def _summary(difference: DiffResult) -> str:
