@@ -182,6 +182,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "ls",
         "check",
         "doctor",
+        "release",
         "versions",
         "why",
         "diff",

@@ -16,7 +16,7 @@ from singerlake.upkeep.reports.status import StreamStatus, Tracked
 from singerlake.upkeep.result import FOR_PYTHON
 
 Level = Literal["ok", "warning", "critical"]
-CheckKind = Literal["behind", "checks", "failed", "late", "lost", "stale", "unactivated", "unreadable"]
+CheckKind = Literal["behind", "checks", "failed", "late", "lost", "quarantine", "stale", "unactivated", "unreadable"]
 _BAD = ("failed", "lost")
 
 
@@ -84,6 +84,9 @@ def of_stream(status: StreamStatus) -> Iterator[CheckFinding]:
         began = f", which began {second(capture.started)} UTC" if capture.started else ""
         kind: CheckKind = "failed" if capture.outcome == "failed" else "lost"
         yield finding("critical", kind, f"the newest capture{began}: {capture.outcome}")
+    if status.quarantined:
+        kept = counted(status.quarantined, "record")
+        yield finding("warning", "quarantine", f"{kept} in quarantine; see 'singerlake release'")
     if status.silence:
         since = f"{second(status.silence.since)} UTC"
         yield finding("warning", "stale", f"stale: silent since {since}; {status.silence.rhythm}")
