@@ -78,7 +78,7 @@ def test_raw_streams_are_records_and_only_needed_columns_are_read(lake: Lake, mo
         ('SELECT "ID_2" FROM raw.main.s', [("U1",)]),
         ('SELECT "ID" FROM raw.main.s', [(1,)]),
         ('SELECT id, "ID_2", ad.city FROM raw.main.s', [(1, "U1", "Bonn")]),
-        ('SELECT s.ID_2 FROM raw.main.s s JOIN RAW.main.s t ON s.id = t.id', [("U1",)]),
+        ("SELECT s.ID_2 FROM raw.main.s s JOIN RAW.main.s t ON s.id = t.id", [("U1",)]),
     ],
 )
 def test_a_raw_stream_has_the_names_that_tables_have(lake: Lake, statement: str, rows: list[Any]) -> None:

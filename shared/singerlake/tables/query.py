@@ -11,7 +11,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -51,6 +51,9 @@ def query(storage: Storage, streams: Streams, statement: str, *, memory: int = M
     folder = str(Path(tempfile.gettempdir()) / f"singerlake-sql-{random_id()}")
     settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     connection = duckdb.connect(config={**settings, "memory_limit": f"{memory}B", "temp_directory": folder})
+    with suppress(duckdb.Error):
+        # What a day is does not depend on the machine; without its extension DuckDB knows no other zone.
+        connection.execute("SET TimeZone = 'UTC'")
     with refusals():
         there = tables(storage)
         named = list(dict.fromkeys(_named(_parsed(connection, statement), there)))
@@ -227,7 +230,7 @@ def _show_streams(
 
 
 def _shown(names: Sequence[str]) -> dict[str, str]:
-    """The columns of a stream by the names that tables would give them: DuckDB does not tell ``id`` and ``ID`` apart."""
+    """The columns of a stream by the names that tables give them: DuckDB does not tell ``id`` and ``ID`` apart."""
     shown: dict[str, str] = {}
     for name in names:
         shown[free_name(name, {each.lower() for each in shown})] = name
