@@ -48,6 +48,12 @@ def test_a_lake_without_fault_is_ok() -> None:
     assert (found.level, found.streams, found.tables, found.findings) == ("ok", 1, 1, ())
 
 
+def test_a_table_that_has_read_more_than_there_is_was_of_a_newer_copy() -> None:
+    found = check(stream(a_run()), tables=(table(behind=-10),), max_behind=0)
+    assert (found.level, only(found).kind) == ("critical", "ahead")
+    assert "has read 10 messages more" in only(found).message
+
+
 def test_a_quarantine_with_records_is_a_warning() -> None:
     found = check(stream(a_run(), name="s__quarantine", quarantined=1200))
     assert (found.level, only(found).kind) == ("warning", "quarantine")
