@@ -3,6 +3,7 @@ appears; all of them as one view, in which no atomic run is half."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from singerlake.stores.atomic.decisions import Decisions
 from singerlake.stores.atomic.view import Means, load_each, offsets_behind, only_what_is_loaded, view, view_as_of
 from singerlake.stream import LakeStream
 from tap_singerlake.settings import Commits
+
+logger = logging.getLogger(__name__)
 
 
 def start_offset(
@@ -39,6 +42,15 @@ def start_offset(
             # All that the replay would have expired: to write nothing would look like a stream without messages.
             offset_left(manifest, end - 1, skip_expired=skip_expired)
         return first_offset(manifest, from_version)
+    if bookmark.lineage == manifest.lineage and bookmark.offset > manifest.next_offset:
+        # A state that was read before may be newer than the one that there is to read now; a copy stays older.
+        logger.warning(
+            "%r: the bookmark is at offset %d, and the stream ends at %d: what comes between is not replayed. If the "
+            "lake was restored from an older copy, run 'singerlake rebuild --discard-manifest'",
+            stream.name,
+            bookmark.offset,
+            manifest.next_offset,
+        )
     return offset_left(manifest, stream.resume(manifest, bookmark), skip_expired=skip_expired)
 
 

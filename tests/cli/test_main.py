@@ -148,6 +148,23 @@ def test_the_lake_may_come_from_the_environment(run: Run, lake: Lake) -> None:
     assert (result.exit_code, "flights" in result.stdout) == (0, True)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("erase", "--where", "a = 1", "--delete", "--where", "b = 1"),
+        ("verify", "--erased", "a = 1", "--erased", "b = 1"),
+        ("ls", "--tap", "x", "--tap", "y"),
+        ("tail", "-n", "1", "--lines=2"),
+    ],
+)
+def test_an_option_of_one_value_is_refused_where_it_is_given_twice(
+    run: Run, lake: Lake, words: tuple[str, ...]
+) -> None:
+    result = run(words[0], lake.storage.url, *words[1:])
+    assert (result.exit_code, "is given more than once" in result.stderr) == (2, True)
+    assert run("ls", lake.storage.url, "-q", "-q", "--json", "--json").exit_code == 0
+
+
 @pytest.mark.parametrize("lake_root", ["", "s3://", "r2://bucket/x"])
 def test_a_root_that_names_no_storage_is_a_usage_error(run: Run, lake: Lake, lake_root: str) -> None:
     for words in (("ls",), ("gc", lake.storage.url, "--batches")):
@@ -182,6 +199,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "ls",
         "check",
         "doctor",
+        "release",
         "versions",
         "why",
         "diff",

@@ -67,9 +67,9 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
     assert ran == {
         "tables": 12,
         "mappers": 1,
-        "bad-records": 2,
+        "bad-records": 6,
         "verify": 3,
-        "copy": 3,
+        "copy": 4,
         "stores": 2,
         "catalog": 2,
         "sql": 3,

@@ -25,7 +25,7 @@ def a_run(outcome: Any = "completed", *, ago: timedelta = HOUR, kind: str = "cap
 
 def stream(*runs: Tracked, name: str = "s", ago: timedelta | None = HOUR, **more: Any) -> StreamStatus:
     last = None if ago is None else NOW - ago
-    given = {"unactivated": None, "silence": None, "last_write": last, "trouble": None, **more}
+    given = {"unactivated": None, "quarantined": 0, "silence": None, "last_write": last, "trouble": None, **more}
     return StreamStatus("t", name, "log", 1, runs, (), **given)
 
 
@@ -46,6 +46,18 @@ def only(result: CheckResult) -> CheckFinding:
 def test_a_lake_without_fault_is_ok() -> None:
     found = check(stream(a_run()), tables=(table(),), max_age=2 * HOUR, max_behind=0)
     assert (found.level, found.streams, found.tables, found.findings) == ("ok", 1, 1, ())
+
+
+def test_a_table_that_has_read_more_than_there_is_was_of_a_newer_copy() -> None:
+    found = check(stream(a_run()), tables=(table(behind=-10),), max_behind=0)
+    assert (found.level, only(found).kind) == ("critical", "ahead")
+    assert "has read 10 messages more" in only(found).message
+
+
+def test_a_quarantine_with_records_is_a_warning() -> None:
+    found = check(stream(a_run(), name="s__quarantine", quarantined=1200))
+    assert (found.level, only(found).kind) == ("warning", "quarantine")
+    assert only(found).message == "1,200 records in quarantine; see 'singerlake release'"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "lost"])

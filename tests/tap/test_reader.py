@@ -103,9 +103,13 @@ def test_an_unknown_version_is_an_error_that_lists_those_there_are(memory_lake):
             read(memory_lake, **options)
 
 
-def test_a_bookmark_beyond_the_end_waits(memory_lake):
+def test_a_bookmark_beyond_the_end_waits_and_warns(memory_lake, caplog):
     lineage = memory_lake.stream("tap-a", "s").snapshot().lineage
+    assert read(memory_lake, position=Bookmark(lineage=lineage, offset=40)) == []
+    assert caplog.messages == []
     assert read(memory_lake, position=Bookmark(lineage=lineage, offset=41, file="gone", line=1)) == []
+    (warning,) = caplog.messages
+    assert "at offset 41, and the stream ends at 40" in warning
 
 
 def test_a_bookmark_of_another_lineage_is_found_by_its_file(memory_lake):

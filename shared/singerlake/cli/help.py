@@ -48,8 +48,13 @@ class Documented(click.Command):
                 formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; of an option that is not there, the nearest of the command's own ones is suggested."""
+        """As click does; of an option that is not there, the nearest of the command's own ones is suggested. One that
+        takes a single value and is given twice is refused: click would pass over the first one."""
         try:
+            *_, given = self.make_parser(ctx).parse_args([*args])
+            once = [each for each in given if isinstance(each, click.Option) and not _may_come_again(each)]
+            if twice := next((each for each in once if once.count(each) > 1), None):
+                raise click.UsageError(f"{max(twice.opts, key=len)} is given more than once", ctx=ctx)
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             raise click.NoSuchOption(
@@ -69,6 +74,10 @@ class Documented(click.Command):
         # --dry-run is near to --role-arn: a setting is suggested only where its name was begun.
         begun = [each for each in settings if name[:5] == each[:5]]
         return get_close_matches(name, own) or get_close_matches(name, begun)
+
+
+def _may_come_again(option: click.Option) -> bool:
+    return option.multiple or option.is_flag or option.count
 
 
 def command(short_help: str) -> Callable[[Callable[..., Any]], Documented]:

@@ -29,7 +29,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _TASKS: Mapping[str, tuple[str, ...]] = {
     "Look at a lake": ("ls", "status", "versions", "diff", "compare", "tail", "sql", "why", "export", "docs"),
-    "Bring in and describe": ("put", "annotate", "commit-worker"),
+    "Bring in and describe": ("put", "release", "annotate", "commit-worker"),
     "Make tables": ("project", "catalog"),
     "Check and repair": ("check", "doctor", "verify", "rebuild", "lock"),
     "Save space and time": ("vacuum", "gc", "policy", "expire"),
@@ -48,13 +48,14 @@ _SYNONYMS = {
     **dict.fromkeys(("select", "query"), "sql"),
     **dict.fromkeys(("trace", "explain", "blame"), "why"),
     **dict.fromkeys(("diagnose", "debug", "ping", "test"), "doctor"),
+    **dict.fromkeys(("quarantine", "replay-quarantine", "requeue"), "release"),
     "tables": "project ls",
     "site": "docs build",
     "help": "--help",
 }
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
     "reading": ("ls", "status", "check", "versions", "diff", "compare", "tail", "sql", "why", "export", "docs"),
-    "writing": ("init", "put", "annotate", "commit-worker"),
+    "writing": ("init", "put", "release", "annotate", "commit-worker"),
     "upkeep": ("doctor", "verify", "rebuild", "vacuum", "gc", "lock"),
     "removing": ("erase", "drop", "expire", "policy"),
     "": ("store", "project", "catalog"),

@@ -13,6 +13,7 @@ from singerlake.errors import SettingError, UnknownNameError
 from singerlake.glance import code, html_table
 from singerlake.humanize import counted, size
 from singerlake.storage.port import Storage
+from singerlake.tables.declaration.streams import hint_for
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.state.commit import load, published
 from singerlake.tables.state.keys import table_prefix
@@ -54,10 +55,8 @@ class LakeTable:
         found = load(storage, name)
         if found is None or not found.state.is_published:
             names = list(islice(published(storage), LISTED + 1))
-            more = ", and more" if len(names) > LISTED else ""
-            known = ", ".join(names[:LISTED]) + more or "none yet"
             what = f"no table {name!r} in this lake" if found is None else f"table {name!r} is not published yet"
-            raise UnknownNameError(what, hint=f"it has: {known}", lake_root=storage.url)
+            raise UnknownNameError(what, hint=hint_for(name, names), lake_root=storage.url)
         return cls(storage, found.state, lake)
 
     @property
@@ -173,6 +172,6 @@ class LakeTable:
         unknown = [name for name in columns if name not in schema.names]
         if unknown:
             raise UnknownNameError(
-                f"table {self.name!r} has no column {unknown[0]!r}", hint=f"it has: {', '.join(schema.names)}"
+                f"table {self.name!r} has no column {unknown[0]!r}", hint=hint_for(unknown[0], schema.names)
             )
         return pa.schema([schema.field(name) for name in columns])

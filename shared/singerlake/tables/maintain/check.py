@@ -16,7 +16,9 @@ from singerlake.upkeep.reports.status import StreamStatus, Tracked
 from singerlake.upkeep.result import FOR_PYTHON
 
 Level = Literal["ok", "warning", "critical"]
-CheckKind = Literal["behind", "checks", "failed", "late", "lost", "stale", "unactivated", "unreadable"]
+CheckKind = Literal[
+    "ahead", "behind", "checks", "failed", "late", "lost", "quarantine", "stale", "unactivated", "unreadable"
+]
 _BAD = ("failed", "lost")
 
 
@@ -84,6 +86,9 @@ def of_stream(status: StreamStatus) -> Iterator[CheckFinding]:
         began = f", which began {second(capture.started)} UTC" if capture.started else ""
         kind: CheckKind = "failed" if capture.outcome == "failed" else "lost"
         yield finding("critical", kind, f"the newest capture{began}: {capture.outcome}")
+    if status.quarantined:
+        kept = counted(status.quarantined, "record")
+        yield finding("warning", "quarantine", f"{kept} in quarantine; see 'singerlake release'")
     if status.silence:
         since = f"{second(status.silence.since)} UTC"
         yield finding("warning", "stale", f"stale: silent since {since}; {status.silence.rhythm}")
@@ -114,6 +119,11 @@ def of_table(status: TableStatus, max_behind: int | None = None) -> Iterator[Che
         yield finding("critical", "unreadable", shown(status.trouble))
     if max_behind is not None and (status.behind or 0) > max_behind:
         yield finding("critical", "behind", f"behind: {counted(status.behind or 0, 'message')} of its stream are new")
+    if status.behind is not None and status.behind < 0:
+        more = counted(-status.behind, "message")
+        yield finding(
+            "critical", "ahead", f"has read {more} more than its stream has; was the lake restored from an older copy?"
+        )
     for check, rows in sorted(status.runs[0].checks.items()) if status.runs else ():
         if rows:
             yield finding("warning", "checks", f"check {shown(check)} does not hold for {counted(rows, 'row')}")

@@ -28,6 +28,7 @@ from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.selection import slices
 from singerlake.glance import at_a_glance
 from singerlake.tables.declaration.model import Keep
+from singerlake.tables.declaration.streams import hint_for
 from singerlake.tables.rows.columns import DELETED
 from singerlake.tables.rows.conditions import values_named
 from singerlake.tables.rows.convert import NULL_KEY
@@ -178,7 +179,7 @@ def why(
     if offset is None and not missing:
         raise UnknownNameError(
             f"no row of table {state.table!r} has this key",
-            hint="--missing (missing=True) reads the stream to say why",
+            hint="missing reads the stream to say why",
         )
     absence = look.absence(wanted) if offset is None else look.absence_of(offset)
     return WhyResult(lake=lake.storage.url, table=state.table, absence=absence)
@@ -193,13 +194,13 @@ def _check_asked(
     earlier: int,
 ) -> None:
     if (not key) is (offset is None):
-        raise SettingError("one of key and offset is needed", hint="give the columns of a key, or the offset of a row")
+        raise SettingError("which row is not said", hint="give key or offset, and not both")
     if earlier and column is None:
-        raise SettingError("earlier values are those of a column", hint="name the column")
+        raise SettingError("earlier values are those of a single column", hint="set column")
     unknown = [name for name in (*(key or ()), *([column] if column is not None else [])) if types.get(name) is None]
     if unknown:
-        names = ", ".join(field.name for field in types.fields)
-        raise UnknownNameError(f"table {state.table!r} has no column {unknown[0]!r}", hint=f"it has: {names}")
+        hint = hint_for(unknown[0], [field.name for field in types.fields])
+        raise UnknownNameError(f"table {state.table!r} has no column {unknown[0]!r}", hint=hint)
     if offset is not None and types.get(OFFSET) is None:
         raise SettingError(
             f"table {state.table!r} is made by a statement, and its rows have no offset", hint="give a key"
@@ -407,7 +408,7 @@ class _Look:
         if not records.key:
             raise SettingError(
                 f"neither table {self._state.table!r} nor its stream has a key, so that no record is an earlier one",
-                hint="leave out 'earlier'",
+                hint="leave out earlier",
             )
         wanted = _equal(values, records.key)
         ordered = bool(records.maker.declaration.order_by)
@@ -473,7 +474,7 @@ class _Look:
         if activated is not None and offset < activated.offset and version not in (None, activated.version):
             message = f"offset {activated.offset} activated version {activated.version} of the tap's table"
             return Absence("activated", f"{message}, and offset {offset} is of {version}", offset, activated.offset)
-        hint = "a later message sent its row away; --missing with its key (missing=True) reads the stream to say which"
+        hint = "a later message sent its row away; missing with its key reads the stream to say which"
         return Absence("unknown", f"offset {offset} gives a row, and {hint}", offset)
 
     def _all_erased(self) -> Iterator[Erased]:

@@ -16,6 +16,7 @@ from typing import Literal
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError
 from singerlake.format import layout
+from singerlake.format.quarantine import is_quarantine
 from singerlake.format.state.model import CAPTURE, Manifest, Run
 from singerlake.format.state.table_versions import unactivated
 from singerlake.glance import at_a_glance
@@ -67,7 +68,7 @@ class Silence:
 class StreamStatus:
     """``store`` keeps the stream's state, whose newest ``transaction`` has that number. ``runs``: the newest first.
     ``last_write`` is as in ``Census``. ``silence`` is that of a stale stream (see ``silence_of``) that no run writes
-    to. ``trouble`` says why there are no figures."""
+    to. ``quarantined``: how many messages a quarantine has. ``trouble`` says why there are no figures."""
 
     tap: str
     stream: str
@@ -76,6 +77,7 @@ class StreamStatus:
     runs: tuple[Tracked, ...]
     locks: tuple[HeldLock, ...]
     unactivated: UnactivatedVersion | None
+    quarantined: int
     silence: Silence | None
     last_write: datetime | None
     trouble: str | None
@@ -107,6 +109,7 @@ def stream_statuses(
                     if not held.free
                 ),
                 unactivated=UnactivatedVersion(left.version, left.run.id) if left else None,
+                quarantined=manifest.next_offset - manifest.floor if manifest and is_quarantine(stream) else 0,
                 silence=silence_of(manifest.runs, now) if manifest and not is_written else None,
                 last_write=last_write,
                 trouble=trouble,

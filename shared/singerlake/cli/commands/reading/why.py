@@ -10,6 +10,7 @@ import click
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import Names, result_options, with_lake
 from singerlake.cli.output import json_of, say, second, show, shown, size, table
+from singerlake.errors import SingerlakeError
 from singerlake.humanize import cut
 from singerlake.lake import Lake
 from singerlake.tables.why.why import Cell, RecordOrigin, Typed, WhyResult
@@ -53,8 +54,17 @@ def why(
     pairs = [each.partition("=") for each in key]
     if any(not equals for _, equals, _ in pairs):
         raise click.UsageError("--key takes COLUMN=VALUE")
+    if bool(key) is (offset is not None):
+        raise click.UsageError("give --key, or --offset instead")
+    if earlier and column is None:
+        raise click.UsageError("--earlier needs --column")
     wanted = {name: Typed(value) for name, _, value in pairs}
-    result = lake.table(table).why(wanted, column=column, offset=offset, earlier=earlier, missing=missing)
+    try:
+        result = lake.table(table).why(wanted, column=column, offset=offset, earlier=earlier, missing=missing)
+    except SingerlakeError as error:
+        for name in ("earlier", "missing"):
+            error.rename(name, f"--{name}")
+        raise
     show(result, partial(_say, one=column is not None))
     return 1 if result.trouble else 0
 
