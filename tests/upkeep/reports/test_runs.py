@@ -146,7 +146,7 @@ def test_an_unknown_status_is_taken_for_running() -> None:
 
 
 def status(name: str, *runs: Run, tap: str = "t") -> StreamStatus:
-    return StreamStatus(tap, name, "log", 1, tracked(stream(*runs, name=name)), (), None, None, None, None)
+    return StreamStatus(tap, name, "log", 1, tracked(stream(*runs, name=name)), (), None, 0, None, None, None)
 
 
 def test_a_run_is_one_over_all_of_its_streams_and_the_newest_comes_first() -> None:
