@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singerlake.format.lines.spans import members, span
+from singerlake.format.lines.spans import Spans, members
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -30,12 +30,12 @@ def test_each_member_is_found_in_its_bytes(record: dict[str, Any], ascii: bool, 
     except UnicodeEncodeError:
         return
     for name, value in record.items():
-        found = span(line, "record", name)
+        found = Spans(line).of("record", name)
         assert found is not None
         assert repr(json.loads(line[found[0] : found[1]])) == repr(value)
-    assert span(line, "record", "nobody's") is None
-    assert span(line, "stream", "s") is None
-    assert span(line, "record") is not None
+    assert Spans(line).of("record", "nobody's") is None
+    assert Spans(line).of("stream", "s") is None
+    assert Spans(line).of("record") is not None
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_each_member_is_found_in_its_bytes(record: dict[str, Any], ascii: bool, 
     ],
 )
 def test_odd_lines(line: bytes, path: tuple[str, ...], text: bytes) -> None:
-    found = span(line, *path)
+    found = Spans(line).of(*path)
     assert found is not None
     assert line[found[0] : found[1]] == text
 
 
 def test_an_empty_object_has_none() -> None:
     assert list(members(" { } ")) == []
-    assert span(b"{}", "a") is None
+    assert Spans(b"{}").of("a") is None

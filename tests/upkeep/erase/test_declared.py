@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from singerlake.conditions import parse_condition
+from singerlake.conditions import parse_condition, parse_where
 from singerlake.errors import SingerlakeError
 from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, SchemaVersion
-from singerlake.upkeep.erase.declared import as_declared, doubt
+from singerlake.upkeep.erase.declared import as_declared, doubt, names_in, similar
 
 USER = {"type": ["null", "object"], "properties": {"id": {"type": "integer"}, "odd name": {"type": "string"}}}
 FIRST = {
@@ -190,3 +190,24 @@ def test_a_text_is_compared_as_what_the_versions_declare_it_to_be(declared: list
 
     (test,) = as_declared(parse_condition(f"{path} = 'a'", str), manifest(*map(of, declared))).tests
     assert test.reading == reading
+
+
+@pytest.mark.parametrize(
+    ("condition", "names", "found"),
+    [
+        ("email = 'a'", ("email",), ("contact_email", "user.eMail", "mails[*].email")),
+        (
+            "email = 'a' and user.eMail = 'b'",
+            ("email", "user.eMail"),
+            ("contact_email", "user.eMail", "mails[*].email"),
+        ),
+        ("nothing = 1", ("nothing",), ()),
+    ],
+)
+def test_properties_of_similar_names_are_found(condition: str, names: tuple[str, ...], found: tuple[str, ...]) -> None:
+    text = {"type": "string"}
+    user = {"type": "object", "properties": {"eMail": text}}
+    mails = {"type": "array", "items": {"type": "object", "properties": {"email": text}}}
+    schema = {"properties": {"id": text, "contact_email": text, "user": user, "mails": mails}}
+    where = parse_where(condition)
+    assert (names_in(where), similar(where, manifest(schema))) == (names, found)

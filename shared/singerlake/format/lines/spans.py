@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from singerlake.format.lines.messages import integer
@@ -37,12 +38,35 @@ def members(text: str, start: int = 0) -> Iterator[Member]:
         at = _behind_spaces(text, at)
 
 
-def span(line: bytes, *path: str) -> tuple[int, int] | None:
-    """The bytes of ``line`` that are the value at a path of names; of a name that is there twice the last one counts.
-    None where the path leads to nothing. Raises ``ValueError`` for what is not a JSON object."""
-    text = line.decode()
-    found = with_room(lambda: _span(text, path))
-    return None if found is None else (len(text[: found[0]].encode()), len(text[: found[1]].encode()))
+class Spans:
+    """Where values stand in a line; the members of an object are looked for once."""
+
+    def __init__(self, line: bytes) -> None:
+        """Raises ``UnicodeDecodeError``."""
+        self._text = line.decode()
+        # Before which byte each character stands, of those that are no bytes themselves.
+        self._bytes = (
+            None if len(self._text) == len(line) else [0, *accumulate(len(each.encode()) for each in self._text)]
+        )
+        self._known: dict[tuple[str, ...], dict[str, tuple[int, int]]] = {}
+
+    def of(self, *path: str) -> tuple[int, int] | None:
+        """The bytes of the value at a path of names; of a name that is there twice the last one counts. None where the
+        path leads to nothing. Raises ``ValueError`` for what is not a JSON object."""
+        *above, name = path
+        parent = tuple(above)
+        if parent not in self._known:
+            self._known[parent] = with_room(lambda: self._members(parent))
+        found = self._known[parent].get(name)
+        if found is None or self._bytes is None:
+            return found
+        return self._bytes[found[0]], self._bytes[found[1]]
+
+    def _members(self, path: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+        found = _span(self._text, path)
+        if found is None or not self._text.startswith("{", begin := _behind_spaces(self._text, found[0])):
+            return {}
+        return {member.name: (member.begin, member.end) for member in members(self._text, begin)}
 
 
 def _span(text: str, path: tuple[str, ...]) -> tuple[int, int] | None:

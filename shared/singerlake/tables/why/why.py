@@ -22,14 +22,14 @@ from singerlake.attached.read import attached_from
 from singerlake.conditions import Condition, Test, Value, json_number
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.format.lines.messages import envelope
-from singerlake.format.lines.spans import span
+from singerlake.format.lines.spans import Spans
 from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.selection import slices
 from singerlake.glance import at_a_glance
 from singerlake.tables.declaration.model import Keep
 from singerlake.tables.declaration.streams import hint_for
-from singerlake.tables.rows.columns import DELETED
+from singerlake.tables.rows.columns import DELETED, TableColumn
 from singerlake.tables.rows.conditions import values_named
 from singerlake.tables.rows.convert import NULL_KEY
 from singerlake.tables.state.model import CASTS, COLLECT, DROPPED, TableState, source_of
@@ -286,6 +286,10 @@ class _Look:
     def _records(self) -> Records:
         return Records.of(self._storage, self._manifest, self._state)
 
+    @cached_property
+    def _columns(self) -> Mapping[str, TableColumn]:
+        return {each.name: each for each in self._records.maker.columns.records if each.kept}
+
     def origin(self, row: pa.Table, column: str | None, earlier: int) -> WhyResult:
         """Where a row, the only one of ``row``, comes from. Raises as ``why``."""
         values = row.to_pylist()[0]
@@ -311,9 +315,11 @@ class _Look:
             erased = f"the record was erased{_by_whom(line.erased)}, and the table still has its row"
             trouble = f"{erased}; run 'singerlake project run'"
             return replace(found, record=self._record(file, line, offset), trouble=trouble)
+        rescued = values[RESCUED.name]
+        places = Spans(line.text), None if rescued is None else Spans(rescued.encode())
         return replace(
             found,
-            cells=tuple(self._cell(cell, values, file, line.text) for cell in found.cells),
+            cells=tuple(self._cell(cell, file, line.text, *places) for cell in found.cells),
             record=self._record(file, line, offset),
             trouble=self._differs(row, file, offset, line.text),
         )
@@ -363,15 +369,14 @@ class _Look:
             attached=tuple(each for at, each in attached if at == offset),
         )
 
-    def _cell(self, cell: Cell, values: Mapping[str, Any], file: DataFile, text: bytes) -> Cell:
+    def _cell(self, cell: Cell, file: DataFile, text: bytes, spans: Spans, rescued: Spans | None) -> Cell:
         """The same with what the record says of it."""
         if cell.column in ENVELOPE:
-            return _captured(cell, text, (ENVELOPE[cell.column],))
-        columns = self._records.maker.columns.records
-        column = next((each for each in columns if each.kept and each.name == cell.column), None)
+            return _captured(cell, text, spans, (ENVELOPE[cell.column],))
+        column = self._columns.get(cell.column)
         if column is None:
             return replace(cell, made=("the table's own",))
-        each = [_captured(cell, text, ("record", source)) for source in column.sources]
+        each = [_captured(cell, text, spans, ("record", source)) for source in column.sources]
         # Of properties that are one column, the one that is not null.
         said = next((one for one in each if one.captured not in (None, "null")), each[0])
         name = column.sources[each.index(said)]
@@ -381,7 +386,7 @@ class _Look:
         made = [f"renamed from {name}"] if name != column.name else []
         if cast := self._records.maker.declaration.rule(name).cast:
             made.append(f"cast to {cast}")
-        if values[RESCUED.name] is not None and span(values[RESCUED.name].encode(), name):
+        if rescued is not None and rescued.of(name):
             made.append(f"what does not fit its type stands in {RESCUED.name}")
         return replace(said, property=name, declared=declared, made=tuple(made))
 
@@ -493,10 +498,10 @@ def _bare(values: Mapping[str, Any], column: str | None) -> tuple[Cell, ...]:
     return tuple(Cell(column=name, value=value) for name, value in values.items() if column in (None, name))
 
 
-def _captured(cell: Cell, text: bytes, path: tuple[str, ...]) -> Cell:
+def _captured(cell: Cell, text: bytes, spans: Spans, path: tuple[str, ...]) -> Cell:
     """The same with what a message has at a path."""
     pointer = "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in path)
-    found = span(text, *path)
+    found = spans.of(*path)
     captured = None if found is None else text[found[0] : found[1]].decode()
     return replace(cell, property=path[-1], pointer=pointer, captured=captured, bytes=found)
 

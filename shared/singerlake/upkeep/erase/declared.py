@@ -75,6 +75,20 @@ def check_somewhere(condition: Condition, lake: LakeContext, pairs: Iterable[tup
         raise first
 
 
+def names_in(condition: Condition) -> tuple[str, ...]:
+    """The properties that a condition names, as it writes them."""
+    return tuple(dict.fromkeys(_text(test.path) for test in condition.tests))
+
+
+def similar(condition: Condition, manifest: Manifest) -> tuple[str, ...]:
+    """The properties of a stream in whose names that of one in the condition is, in whatever case: who is erased by
+    ``email`` may stand in ``contact_email``, too."""
+    records = [_record(each.schema) for each in manifest.schemas.values()]
+    declared = dict.fromkeys(path for record in records for path in _paths(record, ""))
+    wanted = {name.rpartition(".")[2].casefold() for name in names_in(condition)}
+    return tuple(path for path in declared if any(name in path.rpartition(".")[2].casefold() for name in wanted))
+
+
 def as_declared(condition: Condition, manifest: Manifest) -> Condition:
     """``condition`` with texts compared as what they are in a table of the stream, by all versions that declare some.
     What is in no table since it may also not be text is compared likewise."""

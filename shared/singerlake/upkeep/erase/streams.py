@@ -11,7 +11,7 @@ from singerlake.errors import SingerlakeError, UnknownNameError, expected_errors
 from singerlake.glance import at_a_glance
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.defaults import GRACE
-from singerlake.upkeep.erase.declared import check_somewhere
+from singerlake.upkeep.erase.declared import check_somewhere, names_in, similar
 from singerlake.upkeep.erase.erase import EraseResult, erase, who_erases
 from singerlake.upkeep.result import Failure, Report, reporting
 from singerlake.work.engine import Engine
@@ -19,22 +19,26 @@ from singerlake.work.engine import Engine
 
 @dataclass(frozen=True, slots=True)
 class SkippedStream:
-    """A stream no version of which declares a property that the condition names."""
+    """A stream no version of which declares a property that the condition names. ``similar`` are those in whose names
+    the name of one is."""
 
     tap: str
     stream: str
+    similar: tuple[str, ...]
 
 
 @at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseStreamsResult:
-    """What was erased from each stream, or with ``dry_run`` would be, by whom and when. ``skipped`` streams do not have
+    """What was erased from each stream, or with ``dry_run`` would be, by whom and when. ``properties`` are those that
+    the condition names, and no value of it is kept. ``skipped`` streams do not have
     what the condition names, and ``failed`` ones stopped no other. Where files still hold what was erased,
     ``left_until`` is the earliest time at which ``gc`` deletes the retired ones, if it runs now and again then.
     ``tables`` hold it until ``project run`` has made them anew and ``project gc`` has deleted their files of before."""
 
     lake: str
     dry_run: bool
+    properties: tuple[str, ...]
     by: str
     started: str
     ended: str
@@ -78,6 +82,7 @@ def erase_streams(
         return EraseStreamsResult(
             lake=lake.storage.url,
             dry_run=dry_run,
+            properties=names_in(condition),
             by=by,
             started=started,
             ended=timestamp(ended),
@@ -104,7 +109,8 @@ def erase_streams(
                 )
             outcomes.append(one)
         except UnknownNameError:
-            outcomes.append(SkippedStream(name, each))
+            state = lake.stream(name, each).state()
+            outcomes.append(SkippedStream(name, each, similar(condition, state) if state is not None else ()))
         except SingerlakeError as error:
             if len(pairs) == 1:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from singerlake.cli.erasing import say_erased, say_tables
 from singerlake.cli.exit_codes import exit_code
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, shows_first, streams_options, undeclared_option, with_lake
-from singerlake.cli.output import counted, json_of, progress, say, say_failure, say_findings, show
+from singerlake.cli.output import counted, json_of, progress, say, say_failure, say_findings, show, shown
 from singerlake.conditions import parse_where
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
@@ -24,6 +25,8 @@ WHERE = (
     'Which records: "email = \'a@b.c\'", "user.id in (1, 2)", "at < \'2020-01-01T00:00:00Z\'", "id in @FILE" with a '
     "value on each line."
 )
+_OTHERS = 8
+"""Properties that are like those of the condition, which a line names."""
 _NOW = "With --delete: delete the files that held the records at once. Readers that still read them fail."
 
 
@@ -81,6 +84,12 @@ def _say(result: EraseStreamsResult) -> None:
         erased = "would be erased" if result.dry_run else "erased"
         without = f"; {counted(len(result.skipped), 'stream')} without such a property" if result.skipped else ""
         say(f"{records} {erased} in {held:,} of {counted(len(result.streams), 'stream')}{without}")
+    others = Counter(name for each in result.skipped for name in each.similar)
+    if others:
+        listed = ", ".join(
+            f"{shown(name)} in {counted(count, 'stream')}" for name, count in others.most_common(_OTHERS)
+        )
+        say(f"  other streams have {listed}: erase by these, too, if they may hold the same")
 
 
 class _Written:
