@@ -212,21 +212,35 @@ def _show_streams(
     for pair in named:
         table, rows = quoted(RAW, *pair), streams(*pair, None)
         shown = _shown(rows.schema.names)
+        connection.register(_ONE, rows.schema.empty_table().rename_columns([*shown]))
         if len(named) == 1:
-            connection.register(_ONE, rows.schema.empty_table().rename_columns([*shown]))
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {_ONE}")  # noqa: S608
-            plan = json.loads(connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()[0][1])
-            scans = list(_scans(plan))
-            if scans and all(scans):
-                # A nested property is named with its way.
-                read = [f"{each}." for each in chain(*scans)]
-                needed = [of for name, of in shown.items() if any(each.startswith(f"{name}.") for each in read)]
-                rows = streams(*pair, needed)
+            needed = _needed(connection, statement, shown)
+            rows = rows if needed is None else streams(*pair, needed)
             connection.execute(f"DROP VIEW {table}")
+        # What a statement names and does not need is null.
+        connection.execute(f"CREATE TABLE {table} AS SELECT * FROM {_ONE}")  # noqa: S608
+        connection.unregister(_ONE)
         connection.register(_ONE, rows)
         names = ", ".join(quoted(name) for name, of in shown.items() if of in rows.schema.names)
-        connection.execute(f"CREATE TABLE {table} AS SELECT * FROM {_ONE} AS stored({names})")  # noqa: S608
+        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {_ONE} AS stored({names})")  # noqa: S608
         connection.unregister(_ONE)
+
+
+def _needed(connection: DuckDBPyConnection, statement: str, shown: Mapping[str, str]) -> list[str] | None:
+    """The columns of which a statement needs the values, of those that are ``shown``; None for all of them."""
+    duckdb = require_duckdb()
+    try:
+        plan = json.loads(connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()[0][1])
+    except duckdb.Error:
+        # A view has less than a table, such as rowid.
+        return None
+    scans = list(_scans(plan))
+    if not scans or not all(scans):
+        return None
+    # A nested property is named with its way.
+    read = [f"{each}." for each in chain(*scans)]
+    return [of for name, of in shown.items() if any(each.startswith(f"{name}.") for each in read)]
 
 
 def _shown(names: Sequence[str]) -> dict[str, str]:

@@ -162,7 +162,7 @@ def _writes(lake: LakeContext) -> Iterator[DoctorCheck]:
     except AccessDeniedError as error:
         yield _failed("write", error, "warning", "readers need not write; captures and upkeep do")
         return
-    yield DoctorCheck("write", "ok", "an object was written and read back")
+    yield _room(storage.url) or DoctorCheck("write", "ok", "an object was written and read back")
     yield _clock(there, before, lake.clock.now())
     try:
         # Where nothing is, nothing is deleted, and a storage says whether it would be allowed.
@@ -178,6 +178,14 @@ def _writes(lake: LakeContext) -> Iterator[DoctorCheck]:
         hint = "keep streams in postgres or dynamodb; see docs/explanation/stores.md"
         what = "writes with conditions are not honoured: run one writer a stream, and no tables"
         yield DoctorCheck("conditions", "warning", what, hint)
+
+
+def _room(url: str) -> DoctorCheck | None:
+    """What there is to say of a disk that is nearly full."""
+    free = shutil.disk_usage(url).free if "://" not in url else _LITTLE_ROOM
+    if free >= _LITTLE_ROOM:
+        return None
+    return DoctorCheck("write", "warning", f"an object was written and read back; {size(free)} free", "free some")
 
 
 def _clock(there: datetime, before: datetime, after: datetime) -> DoctorCheck:

@@ -16,6 +16,7 @@ from singerlake.tables.declaration.model import Action, Check, Deletions, Keep, 
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.why import line
 from singerlake.tables.why import rows as rows_of_files
+from singerlake.tables.why import why as why_of_rows
 from singerlake.tables.why.why import Typed
 from tests.attached.lakes import attach, sha256
 from tests.lakes import activate_version_line, build_stream, record_line
@@ -87,6 +88,25 @@ def test_rows_of_append_have_earlier_values_by_the_key_of_the_stream(lake: Lake)
         why(lake, {"id": 1})
     assert "0, 2" in raised.value.hint
     assert why(lake, {"id": 1, "n": 2}).offset == 2
+
+
+def test_of_a_history_in_another_order_the_current_version_is_meant(lake: Lake) -> None:
+    capture(lake, *({"id": 1, "n": n} for n in (1, 7, 3)))
+    run(lake, Keep.HISTORY, order_by=("n",))
+    found = why(lake, {"id": 1}, column="n")
+    assert (found.offset, found.cells[0].value) == (1, 7)
+    assert why(lake, {"id": 1, "n": 3}).offset == 2
+    assert why(lake, {"id": 1, "_current": False, "n": 1}).offset == 0
+
+
+def test_of_a_history_without_a_current_version_the_last_one_is_meant(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why_of_rows, "_MOST", 2)
+    capture(lake, *({"id": 1, "n": n} for n in range(5)), {"id": 1, "op": "D"}, {"id": 2})
+    deleted = named_condition_of("op = 'D'")
+    run(lake, Keep.HISTORY, deleted_when=deleted)
+    assert why(lake, {"id": 1}, column="n").cells[0].value == 4
 
 
 def test_of_a_history_the_newest_version_is_meant(lake: Lake) -> None:

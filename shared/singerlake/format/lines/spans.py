@@ -44,7 +44,7 @@ class Spans:
     def __init__(self, line: bytes) -> None:
         """Raises ``UnicodeDecodeError``."""
         self._text = line.decode()
-        # Before which byte each character stands, of those that are no bytes themselves.
+        # Before which byte each character stands, where some are several bytes.
         self._bytes = (
             None if len(self._text) == len(line) else [0, *accumulate(len(each.encode()) for each in self._text)]
         )

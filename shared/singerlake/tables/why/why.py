@@ -8,6 +8,7 @@ What cannot be told is said in ``trouble``, and nothing is guessed.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,9 +28,10 @@ from singerlake.format.state.attached import Attached
 from singerlake.format.state.files.data_file import DataFile
 from singerlake.format.state.selection import slices
 from singerlake.glance import at_a_glance
+from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import Keep
 from singerlake.tables.declaration.streams import hint_for
-from singerlake.tables.rows.columns import DELETED, TableColumn
+from singerlake.tables.rows.columns import CURRENT, DELETED, VALID_FROM, TableColumn
 from singerlake.tables.rows.conditions import values_named
 from singerlake.tables.rows.convert import NULL_KEY
 from singerlake.tables.state.model import CASTS, COLLECT, DROPPED, TableState, source_of
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 _FEW = 5
 """Rows, and erasures, that a message names."""
 _MOST = 1000
-"""Rows of one key that are looked at."""
+"""Rows that are looked at where the key means several."""
 _ERASED_FILES = 100
 """Files that are asked when and by whom messages were erased."""
 Reason = Literal[
@@ -171,7 +173,7 @@ def why(
     if look is not None and offset is not None:
         # A table in the order of its key finds a row by that much sooner.
         wanted = {**wanted, **look.key_of(offset)}
-    row = _one(state, find_rows(lake.storage, state, wanted, [field.name for field in types.fields], _MOST), key)
+    row = _row(lake.storage, state, wanted, [field.name for field in types.fields])
     if look is None:
         return _of_statement(lake, state, row, column)
     if row.num_rows:
@@ -238,13 +240,19 @@ def _values(value: Any, field: Field | None) -> list[Any]:
         raise SettingError(error.message, hint="give a value of the column's type") from None
 
 
-def _one(state: TableState, rows: pa.Table, key: Mapping[str, Any] | None) -> pa.Table:
-    """The one row, or none. Of a history the newest version of a key. Raises ``SettingError``."""
+def _row(storage: Storage, state: TableState, wanted: Wanted, columns: Sequence[str]) -> pa.Table:
+    """The one row that is wanted, or none. Of a history the newest version of a key. Raises ``SettingError``, and as
+    ``find_rows``."""
+    if state.declaration["keep"] == Keep.HISTORY and {*state.key} <= wanted.keys() and OFFSET not in wanted:
+        now = find_rows(storage, state, {CURRENT: [True], **wanted}, columns, _MOST)
+        rows = now if now.num_rows else find_rows(storage, state, wanted, columns, sys.maxsize)
+        begins = zip(*(rows.column(name).to_pylist() for name in (VALID_FROM, OFFSET)), strict=True)
+        places = [(begin is not None, begin, offset, place) for place, (begin, offset) in enumerate(begins)]
+        return rows.slice(max(places)[-1], 1) if places else rows
+    rows = find_rows(storage, state, wanted, columns, _MOST)
     if rows.num_rows < 2:
         return rows
     offsets = rows.column(OFFSET).to_pylist() if OFFSET in rows.column_names else []
-    if state.declaration["keep"] == Keep.HISTORY and key is not None and {*state.key} <= {*key}:
-        return rows.slice(offsets.index(max(offsets)), 1)
     hint = "name more columns"
     if offsets:
         hint += f", or give the offset of one: {', '.join(map(str, offsets[:_FEW]))}{', ...' * (len(offsets) > _FEW)}"
