@@ -16,6 +16,7 @@ import pytest
 import requests
 import uvicorn
 from pyiceberg.catalog import load_catalog
+from starlette.types import ASGIApp
 
 from singerlake.catalog.rest import application
 from singerlake.errors import AccessDeniedError, StorageUnavailableError
@@ -36,7 +37,14 @@ T = "/v1/namespaces/published/tables/t"
 @contextmanager
 def served(storage: Storage, token: str | None = None) -> Iterator[Ask]:
     """Asks a catalog of a lake on this machine, by method and path."""
-    server = uvicorn.Server(uvicorn.Config(application(storage, token), port=0, log_level="error"))
+    with answering(application(storage, token)) as ask:
+        yield ask
+
+
+@contextmanager
+def answering(application: ASGIApp) -> Iterator[Ask]:
+    """The same of any application."""
+    server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="error"))
     running = threading.Thread(target=server.run, daemon=True)
     running.start()
     while not server.started:
