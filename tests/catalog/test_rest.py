@@ -197,7 +197,7 @@ def test_a_table_that_is_not_declared_so_any_more_is_not_one(world: World) -> No
 def test_clients_find_tables_by_name(tmp_path: Path) -> None:
     lake = lake_in(tmp_path / "lake")
     capture(lake, PROPERTIES, [record(id, 0) for id in range(8)])
-    runner_of(lake).run(TABLES["parted"])
+    runner_of(lake).run(TABLES["latest"])
     with served(lake.storage, "s3cret") as ask:
         url = ask("/healthz").url.removesuffix("/healthz")
         catalog = load_catalog("lake", type="rest", uri=url, token="s3cret")
@@ -209,7 +209,7 @@ def test_clients_find_tables_by_name(tmp_path: Path) -> None:
         assert rows_of(table.scan().to_arrow()) == wanted
         assert rows_of(polars.scan_iceberg(table).collect().to_arrow()) == wanted
         capture(lake, PROPERTIES, [record(id, 1) for id in range(8)])
-        runner_of(lake).run(TABLES["parted"])
+        runner_of(lake).run(TABLES["latest"])
         assert rows_of(table.refresh().scan().to_arrow()) == rows_of(lake.table("t").to_arrow().read_all())
         with pytest.raises(Exception, match="does not support endpoint"):
             table.append(table.scan().to_arrow())
