@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from singerlake.conditions import Condition
     from singerlake.tables.maintain.catalog import CatalogResult
+    from singerlake.tables.maintain.check import CheckResult
     from singerlake.tables.maintain.collect import GcTablesResult
     from singerlake.tables.maintain.drop import DropTablesResult
     from singerlake.tables.maintain.listing import ListTablesResult
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.sql_engine import SqlEngine
     from singerlake.upkeep.annotate import NotesResult
+    from singerlake.upkeep.doctor import DoctorResult
     from singerlake.upkeep.drop import DropResult, DropRunResult
     from singerlake.upkeep.erase.streams import EraseStreamsResult
     from singerlake.upkeep.gc.gc import BatchGcResult, GcResult
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from singerlake.upkeep.reports.census import ContentsResult
     from singerlake.upkeep.reports.export import ExportResult
     from singerlake.upkeep.reports.history import VersionsResult
+    from singerlake.upkeep.reports.status import RunsResult
     from singerlake.upkeep.reports.stores import StoreStatusResult
     from singerlake.upkeep.result import Failure, Report
     from singerlake.upkeep.root_file import IdentityResult
@@ -189,7 +192,7 @@ class Lake:
         ``pip install 'singerlake[arrow]'``."""
         from singerlake.tables.read import LakeTable
 
-        return LakeTable.load(self.storage, name)
+        return LakeTable.load(self.storage, name, self)
 
     def project(
         self,
@@ -639,6 +642,59 @@ class Lake:
 
         check_least("runs", runs)
         return status_of(self, tap, stream, runs=runs)
+
+    def runs(self, tap: str | None = None, stream: str | None = None, *, last: int = 20) -> RunsResult:
+        """The ``last`` runs over the streams that are meant, the newest first, as ``singerlake status --by-run`` lists
+        them: as far as the states of the streams remember. A state that cannot be read is a finding. Raises
+        ``UnknownNameError``, ``SettingError``, and what storage raises.
+
+        Example:
+            >>> [(run.writer, run.outcome, run.streams) for run in lake.runs("my-tap").runs]
+            []
+        """
+        from singerlake.upkeep.reports.status import runs_in
+
+        check_least("last", last)
+        return runs_in(self, tap, stream, last)
+
+    def check(
+        self,
+        tap: str | None = None,
+        stream: str | None = None,
+        *,
+        max_age: timedelta | None = None,
+        max_behind: int | None = None,
+    ) -> CheckResult:
+        """What is wrong with the streams that are meant, and with the tables that are made from them, for a monitor, as
+        ``singerlake check`` says it. ``max_age``: how old the last write to a stream may be; ``max_behind``: how
+        many messages of its stream a table may lack; None: any. Raises ``UnknownNameError``, ``SettingError``, and what
+        storage raises.
+
+        Example:
+            >>> lake.check("my-tap").level
+            'ok'
+        """
+        from singerlake.tables.maintain.check import checked
+
+        if max_age is not None:
+            check_least("max_age", max_age)
+        if max_behind is not None:
+            check_least("max_behind", max_behind)
+        return checked(self.status(tap, stream, runs=1), self.clock.now(), max_age=max_age, max_behind=max_behind)
+
+    def doctor(self) -> DoctorResult:
+        """What this machine and the lake's storage give, tried out, as ``singerlake doctor`` says it: what may be read,
+        written and deleted, which conditions storage honours, how far clocks are apart. It writes a few small objects
+        below ``_singerlake_probe/``, and removes them. What fails is in the result; nothing of it is raised. The lake
+        need not be there yet.
+
+        Example:
+            >>> lake.doctor().level
+            'ok'
+        """
+        from singerlake.upkeep.doctor import examine
+
+        return examine(self)
 
     def gc(
         self,

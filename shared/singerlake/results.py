@@ -6,6 +6,7 @@ from singerlake.format.metadata.retention import Retention, WrongRetention
 from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
 from singerlake.tables.maintain.catalog import CatalogEntry, CatalogResult
+from singerlake.tables.maintain.check import CheckFinding, CheckResult
 from singerlake.tables.maintain.collect import GcTablesResult, TableGc
 from singerlake.tables.maintain.drop import DropTablesResult, TableDrop
 from singerlake.tables.maintain.failure import TableFailure
@@ -14,7 +15,9 @@ from singerlake.tables.maintain.register import RegisteredTable, RegisterResult
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.maintain.verify import CheckedTable, TableFinding, VerifyTablesResult
 from singerlake.tables.state.model import TableRun
+from singerlake.tables.why.why import Absence, Cell, EarlierValue, RecordOrigin, WhyResult
 from singerlake.upkeep.annotate import NotesResult
+from singerlake.upkeep.doctor import DoctorCheck, DoctorResult
 from singerlake.upkeep.drop import DropFailure, DropResult, DropRunResult, StreamDrop
 from singerlake.upkeep.erase.erase import ErasedFile, EraseResult, LeftFile, UnownedFile
 from singerlake.upkeep.erase.streams import EraseStreamsResult, SkippedStream
@@ -31,7 +34,15 @@ from singerlake.upkeep.reports.census import Census, ContentsResult, TapContents
 from singerlake.upkeep.reports.export import ExportedStream, ExportedTap, ExportResult, UnreadStream
 from singerlake.upkeep.reports.history import StreamVersions, Version, VersionsResult
 from singerlake.upkeep.reports.schema_diff import Changed, DiffResult, Property, Renamed, VersionName
-from singerlake.upkeep.reports.status import HeldLock, Silence, StreamStatus, Tracked, UnactivatedVersion
+from singerlake.upkeep.reports.status import (
+    HeldLock,
+    LakeRun,
+    RunsResult,
+    Silence,
+    StreamStatus,
+    Tracked,
+    UnactivatedVersion,
+)
 from singerlake.upkeep.reports.stores import StoreStatusResult, StreamStore
 from singerlake.upkeep.result import Failure, Finding, RecordTally, Tally
 from singerlake.upkeep.root_file import IdentityResult
@@ -40,19 +51,26 @@ from singerlake.upkeep.vacuum.vacuum import Join, Joins, StreamVacuum, VacuumRes
 from singerlake.upkeep.verify import StreamVerify, VerifyResult
 
 __all__ = [
+    "Absence",
     "BatchGcResult",
     "CatalogEntry",
     "CatalogResult",
+    "Cell",
     "Census",
     "Changed",
+    "CheckFinding",
+    "CheckResult",
     "CheckedTable",
     "CollectedSegments",
     "ContentsResult",
     "DiffResult",
+    "DoctorCheck",
+    "DoctorResult",
     "DropFailure",
     "DropResult",
     "DropRunResult",
     "DropTablesResult",
+    "EarlierValue",
     "EraseResult",
     "EraseStreamsResult",
     "ErasedFile",
@@ -69,6 +87,7 @@ __all__ = [
     "Join",
     "Joins",
     "KindTotals",
+    "LakeRun",
     "LeftFile",
     "ListTablesResult",
     "ListedTable",
@@ -83,11 +102,13 @@ __all__ = [
     "Property",
     "PutResult",
     "RebuildResult",
+    "RecordOrigin",
     "RecordTally",
     "RegisterResult",
     "RegisteredTable",
     "Renamed",
     "Retention",
+    "RunsResult",
     "Silence",
     "SiteFile",
     "SiteResult",
@@ -125,5 +146,6 @@ __all__ = [
     "Version",
     "VersionName",
     "VersionsResult",
+    "WhyResult",
     "WrongRetention",
 ]

@@ -29,7 +29,7 @@ from singerlake.spools import SpoolFolder, Spools
 from singerlake.storage.settings import StorageSettings
 from singerlake.terminal import bar
 from target_singerlake.attaching import Attaching, attaching_of, sources_of
-from target_singerlake.errors import RecordBeforeSchemaError
+from target_singerlake.errors import RecordAgainstSchemaError, RecordBeforeSchemaError
 from target_singerlake.files.growing import Compressor, LakeId
 from target_singerlake.files.open_files import OpenFiles
 from target_singerlake.files.publishing import (
@@ -43,6 +43,7 @@ from target_singerlake.files.publishing import (
 from target_singerlake.input.batch import Batch
 from target_singerlake.input.messages import Block, EarlyActivations, Message, Records
 from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck, parse
+from target_singerlake.input.quarantine import Quarantine
 from target_singerlake.input.reader import Input, Waker
 from target_singerlake.input.schema import Schema, schema_of, state_value
 from target_singerlake.input.validation import Validators
@@ -117,12 +118,16 @@ class Ingest:
         )
         self._cut_short = False
         self._checks: dict[str, RecordCheck] = {}
+        self._quarantine = Quarantine(logger) if settings.invalid_records == "quarantine" else None
+        validates = settings.validate_records or self._quarantine is not None
         self._early = EarlyActivations(self._states)
         self._decoder: PassthroughDecoder | MappedDecoder = rewriter or PassthroughDecoder(
-            self._checks, self._early, in_order=settings.validate_records
+            self._checks, self._early, in_order=validates
         )
         self._decoder.early = self._early
-        self._validators = Validators() if settings.validate_records else None
+        if rewriter is not None:
+            rewriter.requires_keys = self._quarantine is None
+        self._validators = Validators() if validates else None
         self._signal: int | None = None
         self._counts: Counter[str] = Counter()
 
@@ -229,8 +234,20 @@ class Ingest:
                 self._records(message)
             else:
                 for record in message.one_by_one():
-                    self._validators.check(self._schema_of(record.stream, record.number), record)
-                    self._records(record)
+                    self._records(self._validated(self._validators, record))
+
+    def _validated(self, validators: Validators, record: Records) -> Records:
+        """The record, or that of the quarantine in its place. Raises ``RecordAgainstSchemaError`` without one."""
+        schema = self._schema_of(record.stream, record.number)
+        try:
+            validators.check(schema, record)
+        except RecordAgainstSchemaError as error:
+            if self._quarantine is None:
+                raise
+            own, record = self._quarantine.take(schema, record, error)
+            if self._streams.use_schema(own):
+                self._progress.seen(own.stream)
+        return record
 
     def _records(self, records: Records) -> None:
         if self._attaching and records.stream in self._attaching:
@@ -275,7 +292,9 @@ class Ingest:
         # Asked here, since threads that would raise it later may not have committed what came before.
         stream_segment(schema.stream)
         if self._streams.use_schema(schema):
-            self._checks[schema.stream] = RecordCheck(schema.stream, schema.content.key_properties)
+            # A record without its key is for the quarantine.
+            keys = schema.content.key_properties if self._quarantine is None else ()
+            self._checks[schema.stream] = RecordCheck(schema.stream, keys)
             self._progress.seen(schema.stream)
             if self._attaching:
                 self._attaching.schema(schema)

@@ -51,6 +51,7 @@ class MappedDecoder:
     early: EarlyActivations = field(default_factory=lambda: EarlyActivations(HeldStates()))
     next_number: int = 1
     block_bytes: int = BLOCK_BYTES
+    requires_keys: bool = True
     _ways: dict[str, list[_MappedStream]] = field(default_factory=dict)
     _lines: dict[str, bytes] = field(default_factory=dict)
     _said: dict[str, bytes] = field(default_factory=dict)
@@ -137,7 +138,8 @@ class MappedDecoder:
             record = self._transformed(way, content, number)
             if record is None:
                 return
-            way.check.require_keys(record, number)
+            if self.requires_keys:
+                way.check.require_keys(record, number)
             if not way.unchanged:
                 made = encode({**content, "stream": alias, "record": record}) + b"\n"
         elif alias != content["stream"]:

@@ -151,6 +151,15 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "document is fetched for a `$ref`. Stored records stay as the tap wrote them.",
         default=False,
     ),
+    "invalid_records": setting(
+        "string",
+        "Invalid records",
+        "What is done with a record that does not match its schema, or has no key: `fail` stops the run, `quarantine` "
+        "keeps the record in the stream `STREAM__quarantine` of the same tap, and the run goes on. `quarantine` looks "
+        "at every record, as `validate_records` does.",
+        enum=["fail", "quarantine"],
+        default="fail",
+    ),
     "add_record_metadata": truth_setting(
         "Add record metadata",
         "Add the `_sdc_*` properties to every record. Records are then written anew, which takes longer.",
@@ -265,6 +274,7 @@ class Settings:
     compress_threads: int
     atomic_run: bool
     validate_records: bool
+    invalid_records: Literal["fail", "quarantine"]
     add_record_metadata: bool
     spool_dir: str | None
     lock: LockSettings

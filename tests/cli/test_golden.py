@@ -302,7 +302,7 @@ def happen(world: World, line: str) -> None:
         ACTS[act](Lake.open(next(iter(world.storages))), *map(spelled, words))
 
 
-LOOKING = {"ls", "versions", "diff", "status", "tail", "export", "verify", "plan"}
+LOOKING = {"ls", "versions", "diff", "status", "tail", "why", "export", "verify", "plan"}
 DELETING = {"drop", "erase", "expire", "gc", "trim"}
 """Commands that change nothing, and such as only do so where that is asked for."""
 
@@ -379,7 +379,7 @@ def test_commands_print_what_they_always_did(world: World, run: Run, name: str) 
 
 def test_every_command_is_in_a_scenario() -> None:
     run = {" ".join(shlex.split(line)[2:4]) for scenario in SCENARIOS for line in script(scenario) if line[0] == "$"}
-    elsewhere = {"commit-worker", "store create", "init"}
+    elsewhere = {"commit-worker", "doctor", "release", "store create", "init"}
     leaves = {path for name in main.list_commands(click.Context(main)) for path in paths(name)}
     assert {path for path in leaves - elsewhere if not any(f"{each} ".startswith(f"{path} ") for each in run)} == set()
 

@@ -180,7 +180,11 @@ def test_every_command_has_help_that_names_its_lake() -> None:
     found = leaves(main)
     assert {command.name for command in found} == {
         "ls",
+        "check",
+        "doctor",
+        "release",
         "versions",
+        "why",
         "diff",
         "tail",
         "serve",

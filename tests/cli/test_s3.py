@@ -41,6 +41,7 @@ def env(s3: S3Server) -> dict[str, str]:
 
 def test_all_commands(run: Run, s3_lake: Lake, env: dict[str, str]) -> None:
     url = s3_lake.storage.url
+    assert run("doctor", url, env=env).exit_code == 0
     assert "1 tap, 1 stream, 3 files, 25 records" in run("ls", url, env=env).stdout
     assert run("verify", url, env=env).exit_code == 0
     s3_lake.storage.delete(layout.manifest_key("t", "s"))

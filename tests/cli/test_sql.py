@@ -48,6 +48,33 @@ def test_rows_are_a_table_or_text_for_programs(run: Run) -> None:
     assert "NaN" not in run("sql", "lake", "SELECT 'nan'::double AS x", "--json").stdout
 
 
+def test_every_column_is_there_and_every_value_has_a_text(run: Run) -> None:
+    statement = (
+        "SELECT 1 AS id, 2 AS id, 3 AS ID, sum(4) AS s, date '20000-01-01' AS d, 'infinity'::timestamp AS t, "
+        "interval 3 day AS i, '\\xAA'::blob AS b, [{'x': 1.50::decimal(5, 2), 'd': date '2020-01-01'}] AS l, "
+        "'2026-01-01 08:00:00+02'::timestamptz AS z, NULL AS n"
+    )
+    (row,) = json.loads(run("sql", "lake", statement, "--json").stdout)
+    assert row == {
+        "id": 1,
+        "id_1": 2,
+        "ID_2": 3,
+        "s": 4,
+        "d": "20000-01-01",
+        "t": "infinity",
+        "i": "3 days",
+        "b": "\\xAA",
+        "l": [{"x": "1.50", "d": "2020-01-01"}],
+        "z": "2026-01-01 06:00:00+00",
+        "n": None,
+    }
+    names, values = csv.reader(run("sql", "lake", statement, "--csv").stdout.splitlines())
+    texts = ["" if value is None else value if isinstance(value, str) else json.dumps(value) for value in row.values()]
+    assert (names, values) == ([*row], texts)
+    shown = run("sql", "lake", statement).stdout
+    assert all(text in shown for text in ("20000-01-01", "infinity", "3 days"))
+
+
 def test_rows_go_into_a_new_file(run: Run, folder: Path) -> None:
     assert run("sql", "lake", STATEMENT, "--parquet", "out.parquet").stdout == ""
     assert polars.read_parquet(folder / "out.parquet").select("id").to_series().to_list() == [1, 2]

@@ -145,6 +145,22 @@ def of_status(told: Any) -> Iterator[Sequence[str]]:
             )
 
 
+def of_runs(told: Any) -> Iterator[Sequence[str]]:
+    for run in told["runs"]:
+        yield (
+            run["tap"],
+            run["kind"],
+            at(run["started"], second),
+            "" if run["seconds"] is None else str(timedelta(seconds=int(run["seconds"]))),
+            run["outcome"],
+            number(len(run["streams"])),
+            number(run["files"]),
+            number(run["records"]),
+            size(run["bytes"]),
+            run["writer"],
+        )
+
+
 def of_store(told: Any) -> Iterator[Sequence[str]]:
     for each in told["streams"]:
         store = each["store"] or ""
@@ -179,6 +195,7 @@ COMMANDS: Mapping[str, Callable[[Any], Iterator[Sequence[str]]]] = {
     "ls LAKE --commits": of_commits,
     "versions LAKE": of_versions,
     "status LAKE": of_status,
+    "status LAKE --by-run": of_runs,
     "store ls LAKE": of_store,
     "lock ls LAKE": of_locks,
     "project ls LAKE --all items orders": of_tables,

@@ -47,6 +47,8 @@ _VARIABLE = {
     r"\d{8}T\d{6}\.\d{6}Z": "<time>",
     r"\b[0-9a-w][0-9a-v]{15}\b": "<id>",
     r"\b[0-9a-f]{64}\b": "<sha256>",
+    r"\S+-\d+-(?=<id>)": "",
+    r"(?<= of what bytes )\d+ to \d+": "<range>",
     r"[─━═]+": "─",
     r"file:///\S*/lake/": "file://<lake>/",
     r"\b\d+ B\b": "<bytes>",

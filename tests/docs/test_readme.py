@@ -67,8 +67,8 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
     assert ran == {
         "tables": 12,
         "mappers": 1,
-        "bad-records": 2,
-        "verify": 2,
+        "bad-records": 6,
+        "verify": 3,
         "copy": 3,
         "stores": 2,
         "catalog": 4,
@@ -88,6 +88,10 @@ def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path, program
     assert follow(DOCS / "how-to/erase.md", tmp_path, programs) == 12
 
 
+def test_the_how_to_on_tracing_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
+    assert follow(DOCS / "how-to/why.md", tmp_path, programs) == 7
+
+
 def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
     assert follow(DOCS / "how-to/atomic-runs.md", tmp_path, programs) == 5
 
@@ -97,7 +101,7 @@ def test_the_home_page_prints_what_is_shown(tmp_path: Path, programs: Path) -> N
 
 
 def test_the_how_to_on_trouble_shows_errors_as_they_are(tmp_path: Path, programs: Path) -> None:
-    assert follow(DOCS / "how-to/trouble.md", tmp_path, programs) == 2
+    assert follow(DOCS / "how-to/trouble.md", tmp_path, programs) == 3
 
 
 def test_the_how_to_on_moving_from_others_brings_in_jsonl_and_parquet(tmp_path: Path, programs: Path) -> None:

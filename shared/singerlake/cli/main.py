@@ -28,10 +28,10 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 _TASKS: Mapping[str, tuple[str, ...]] = {
-    "Look at a lake": ("ls", "status", "versions", "diff", "tail", "sql", "export", "docs"),
-    "Bring in and describe": ("put", "annotate", "commit-worker"),
+    "Look at a lake": ("ls", "status", "versions", "diff", "tail", "sql", "why", "export", "docs"),
+    "Bring in and describe": ("put", "release", "annotate", "commit-worker"),
     "Make tables": ("project", "catalog"),
-    "Check and repair": ("verify", "rebuild", "lock"),
+    "Check and repair": ("check", "doctor", "verify", "rebuild", "lock"),
     "Save space and time": ("vacuum", "gc", "policy", "expire"),
     "Remove": ("erase", "drop"),
     "Set up": ("init", "store"),
@@ -46,15 +46,17 @@ _SYNONYMS = {
     **dict.fromkeys(("run", "build"), "project run"),
     **dict.fromkeys(("repair", "restore"), "rebuild"),
     **dict.fromkeys(("select", "query"), "sql"),
+    **dict.fromkeys(("trace", "explain", "blame"), "why"),
+    **dict.fromkeys(("diagnose", "debug", "ping", "test"), "doctor"),
+    **dict.fromkeys(("quarantine", "replay-quarantine", "requeue"), "release"),
     "tables": "project ls",
-    "check": "verify",
     "site": "docs build",
     "help": "--help",
 }
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
-    "reading": ("ls", "status", "versions", "diff", "tail", "sql", "export", "docs"),
-    "writing": ("init", "put", "annotate", "commit-worker"),
-    "upkeep": ("verify", "rebuild", "vacuum", "gc", "lock"),
+    "reading": ("ls", "status", "check", "versions", "diff", "tail", "sql", "why", "export", "docs"),
+    "writing": ("init", "put", "release", "annotate", "commit-worker"),
+    "upkeep": ("doctor", "verify", "rebuild", "vacuum", "gc", "lock"),
     "removing": ("erase", "drop", "expire", "policy"),
     "": ("store", "project", "catalog"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -115,6 +116,9 @@ def json_of(value: Any) -> Any:
         return {key: json_of(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [json_of(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no number for it.
+        return None
     return msgspec.to_builtins(value)
 
 

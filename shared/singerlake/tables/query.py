@@ -11,16 +11,19 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from singerlake.clock import random_id
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.storage.port import Storage
+from singerlake.storage.stored_file import StoredFile
 from singerlake.tables.declaration.streams import hint_for
 from singerlake.tables.read import LakeTable
+from singerlake.tables.rows.columns import free_name
 from singerlake.tables.state.commit import tables
 from singerlake.tables.state.keys import table_prefix
 
@@ -34,7 +37,7 @@ RAW = "raw"
 """What the names of raw streams begin with: ``raw.tap.stream``."""
 MEMORY = 1 << 30
 """Bytes that DuckDB holds; what does not fit is in ``$TMPDIR`` meanwhile."""
-_PROTOCOL, _ONE = "singerlake", "__singerlake_one"
+_PROTOCOL, _ONE, _EMPTY = "singerlake", "__singerlake_one", "__singerlake_empty"
 Streams = Callable[[str, str, Sequence[str] | None], "pa.RecordBatchReader"]
 """Gives the records of a stream, by tap and name, with these columns or all of them."""
 
@@ -48,6 +51,9 @@ def query(storage: Storage, streams: Streams, statement: str, *, memory: int = M
     folder = str(Path(tempfile.gettempdir()) / f"singerlake-sql-{random_id()}")
     settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     connection = duckdb.connect(config={**settings, "memory_limit": f"{memory}B", "temp_directory": folder})
+    with suppress(duckdb.Error):
+        # What a day is does not depend on the machine; without its extension DuckDB knows no other zone.
+        connection.execute("SET TimeZone = 'UTC'")
     with refusals():
         there = tables(storage)
         named = list(dict.fromkeys(_named(_parsed(connection, statement), there)))
@@ -59,8 +65,8 @@ def query(storage: Storage, streams: Streams, statement: str, *, memory: int = M
                 raise SettingError(f"DuckDB does not tell tables {both} apart", hint="ask them one by one")
         for known in shown.values():
             _show_table(connection, LakeTable.load(storage, known))
-        raw = [(tap, stream) for catalog, tap, stream in named if catalog.lower() == RAW]
-        _show_streams(connection, statement, streams, raw)
+        raw = dict.fromkeys((tap, stream) for catalog, tap, stream in named if catalog.lower() == RAW)
+        _show_streams(connection, statement, streams, [*raw])
         try:
             relation: DuckDBPyRelation = connection.sql(statement)
             return relation
@@ -132,7 +138,8 @@ def quoted(*parts: str) -> str:
 def _show_table(connection: DuckDBPyConnection, table: LakeTable) -> None:
     """A view of a snapshot. All columns are there with their types, whatever files have: those that came later, or
     none at all."""
-    empty = quoted(f"__singerlake_{table.name}")
+    empty = quoted(_EMPTY, table.name)
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_EMPTY}")
     connection.register(_ONE, table.schema.empty_table())
     connection.execute(f"CREATE TABLE {empty} AS SELECT * FROM {_ONE}")  # noqa: S608
     connection.unregister(_ONE)
@@ -183,33 +190,9 @@ def _filesystem(name: str, storage: Storage, sizes: Mapping[str, int]) -> Any:
 
         def open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:
             key = self._strip_protocol(path)
-            return io.BufferedReader(_Stored(storage, key, sizes[key]), _READ)
+            return io.BufferedReader(StoredFile(storage, key, sizes[key]), _READ)
 
     return Files()
-
-
-class _Stored(io.RawIOBase):
-    """An object of ``size`` bytes as a file that is read by ranges."""
-
-    def __init__(self, storage: Storage, key: str, size: int) -> None:
-        self._storage, self._key, self._size, self._at = storage, key, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        begins = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}
-        self._at = begins[whence] + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        body = self._storage.read_range(self._key, self._at, min(len(buffer), self._size - self._at))
-        buffer[: len(body)] = body
-        self._at += len(body)
-        return len(body)
 
 
 def _show_streams(
@@ -219,22 +202,39 @@ def _show_streams(
     columns that the statement needs."""
     if not named:
         return
+    taps = dict.fromkeys(tap for tap, _ in named)
+    for each in (taps, named):
+        if len({str(name).lower() for name in each}) < len(each):
+            raise SettingError("DuckDB does not tell names apart that differ in case alone", hint="ask them one by one")
     connection.execute(f"ATTACH ':memory:' AS {RAW}")
-    for tap in dict.fromkeys(tap for tap, _ in named):
-        connection.execute(f"CREATE SCHEMA {quoted(RAW, tap)}")
-    columns = None
-    if len(named) == 1:
-        shown = quoted(RAW, *named[0])
-        connection.register(_ONE, streams(*named[0], None).schema.empty_table())
-        connection.execute(f"CREATE VIEW {shown} AS SELECT * FROM {_ONE}")  # noqa: S608
-        plan = json.loads(connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()[0][1])
-        scans = list(_scans(plan))
-        columns = list(dict.fromkeys(name for scan in scans for name in scan)) if all(scans) else None
-        connection.execute(f"DROP VIEW {shown}")
+    for tap in taps:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(RAW, tap)}")
     for pair in named:
-        connection.register(_ONE, streams(*pair, columns or None))
-        connection.execute(f"CREATE TABLE {quoted(RAW, *pair)} AS SELECT * FROM {_ONE}")  # noqa: S608
+        table, rows = quoted(RAW, *pair), streams(*pair, None)
+        shown = _shown(rows.schema.names)
+        if len(named) == 1:
+            connection.register(_ONE, rows.schema.empty_table().rename_columns([*shown]))
+            connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {_ONE}")  # noqa: S608
+            plan = json.loads(connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()[0][1])
+            scans = list(_scans(plan))
+            if scans and all(scans):
+                # A nested property is named with its way.
+                read = [f"{each}." for each in chain(*scans)]
+                needed = [of for name, of in shown.items() if any(each.startswith(f"{name}.") for each in read)]
+                rows = streams(*pair, needed)
+            connection.execute(f"DROP VIEW {table}")
+        connection.register(_ONE, rows)
+        names = ", ".join(quoted(name) for name, of in shown.items() if of in rows.schema.names)
+        connection.execute(f"CREATE TABLE {table} AS SELECT * FROM {_ONE} AS stored({names})")  # noqa: S608
         connection.unregister(_ONE)
+
+
+def _shown(names: Sequence[str]) -> dict[str, str]:
+    """The columns of a stream by the names that tables give them: DuckDB does not tell ``id`` and ``ID`` apart."""
+    shown: dict[str, str] = {}
+    for name in names:
+        shown[free_name(name, {each.lower() for each in shown})] = name
+    return shown
 
 
 def _scans(plan: Any) -> Iterator[list[str]]:

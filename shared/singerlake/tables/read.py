@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.columns import Struct, arrow_schema, empty_batch
 from singerlake.errors import UnknownNameError
@@ -22,6 +22,8 @@ from singerlake.tables.tasks.files import read_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from singerlake.tables.why.why import WhyResult
+    from singerlake.upkeep.context import LakeContext
 
 LISTED = 20
 """Tables that an error names: it reads the state of each."""
@@ -29,10 +31,12 @@ LISTED = 20
 
 @dataclass(frozen=True, repr=False)
 class LakeTable:
-    """A snapshot of one table: it stays as it is while runs go on, for as long as a collector's grace time."""
+    """A snapshot of one table: it stays as it is while runs go on, for as long as a collector's grace time. ``lake`` is
+    None where the lake's own code has it, which reads rows alone."""
 
     storage: Storage
     state: TableState
+    lake: LakeContext | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         stored = size(sum(file.bytes for file in self.state.files))
@@ -43,7 +47,7 @@ class LakeTable:
         return code(repr(self)) + html_table(("column", "type"), columns)
 
     @classmethod
-    def load(cls, storage: Storage, name: str) -> LakeTable:
+    def load(cls, storage: Storage, name: str, lake: LakeContext | None = None) -> LakeTable:
         """The table as it is now. Raises ``UnknownNameError`` listing the tables that are published, and what
         ``commit.load`` raises."""
         found = load(storage, name)
@@ -53,7 +57,7 @@ class LakeTable:
             known = ", ".join(names[:LISTED]) + more or "none yet"
             what = f"no table {name!r} in this lake" if found is None else f"table {name!r} is not published yet"
             raise UnknownNameError(what, hint=f"it has: {known}", lake_root=storage.url)
-        return cls(storage, found.state)
+        return cls(storage, found.state, lake)
 
     @property
     def name(self) -> str:
@@ -98,6 +102,38 @@ class LakeTable:
                 yield empty_batch(schema)
 
         return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def why(
+        self,
+        key: Mapping[str, Any] | None = None,
+        *,
+        column: str | None = None,
+        offset: int | None = None,
+        earlier: int = 0,
+        missing: bool = False,
+    ) -> WhyResult:
+        """Where a row comes from, as ``singerlake why`` says it: the record that it was made of, and where its bytes
+        are. ``key`` has columns with values that tell the row; ``offset`` is its ``_singerlake_offset``. Of a
+        history the newest version of a key is meant. ``column``: of this one alone.
+
+        It reads some ranges of one file of the table and of one data file. ``earlier`` older values of the column are
+        looked for in the log, from the row's record backwards. ``missing``: where no row has the key, the log is read
+        to say why; why an ``offset`` has no row is said anyway.
+
+        Raises ``SettingError`` where the arguments do not go together or several rows have the key,
+        ``UnknownNameError`` for a column that is not there, and where no row has the key, ``BrokenFileError``,
+        ``MissingFileError``, as ``LakeStream.snapshot``, and what storage raises.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> found = lake.table("users").why({"name": "Ada"}, column="name")
+            >>> print(found.record.stream, found.offset, found.cells[0].pointer, found.cells[0].captured)
+            users 0 /record/name "Ada"
+        """
+        from singerlake.tables.why.why import why
+
+        assert self.lake is not None
+        return why(self.lake, self.state, key, column, offset, earlier, missing)
 
     def read(self, file: TableFile, schema: pa.Schema) -> pa.Table | None:
         """The rows of one file in these columns; None where it has none. Raises as ``to_arrow``."""

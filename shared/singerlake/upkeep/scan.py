@@ -261,7 +261,7 @@ def _broken(where: dict[str, str]) -> BrokenFileError:
 _READ = 1 << 17
 _PIECE = 1 << 17
 CUT = struct.Struct("<QI")
-_LONGEST_HEADER = 12 + 0xFFFF
+LONGEST_HEADER = 12 + 0xFFFF
 """Bytes of a gzip header up to the end of its extra field (RFC 1952, section 2.3)."""
 
 
@@ -328,7 +328,7 @@ def walk(stream: BinaryIO, reader: MemberReader) -> None:
     decompressor. Raises ``BrokenFileError`` where the gzip is damaged or cut."""
     buffer, more = b"", True
     while True:
-        while more and len(buffer) < _LONGEST_HEADER:
+        while more and len(buffer) < LONGEST_HEADER:
             data = stream.read(_READ)
             reader.stored(data)
             buffer, more = buffer + data, bool(data)

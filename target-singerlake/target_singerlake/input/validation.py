@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from typing import Any
@@ -28,6 +28,7 @@ from singerlake.errors import InvalidSchemaError
 from target_singerlake.errors import EXCERPT, RecordAgainstSchemaError
 from target_singerlake.input.messages import Records
 from target_singerlake.input.passthrough import parse
+from target_singerlake.input.plain_schema import acceptance
 from target_singerlake.input.schema import Schema
 
 _HINT = "correct the tap, or unset validate_records"
@@ -42,16 +43,25 @@ class Validators:
     """One validator a stream, made anew when its schema changes."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[bytes, Any]] = {}
+        self._made: dict[str, tuple[bytes, Any, Callable[[bytes], bool] | None]] = {}
 
     def check(self, schema: Schema, record: Records) -> None:
         """Look at one record. Raises ``RecordAgainstSchemaError``, whose text names the place and the rule but shows no
         value, and ``InvalidSchemaError``."""
         where = {"line": record.number, "stream": record.stream}
         try:
+            validator, accepts = self._validator(schema, record.number)
+            if accepts is not None and accepts(record.data):
+                return
+            content = parse(record.data, record.number)["record"]
+            for name in schema.content.key_properties:
+                if name not in content:
+                    raise RecordAgainstSchemaError(
+                        "a record has not all key properties", hint=_HINT, **where, property=name, rule="key_properties"
+                    )
             # Without traps NaN, which is a float, compares with decimals as with other floats: never.
             with localcontext(Context(traps=[])):
-                self._validator(schema, record.number).validate(parse(record.data, record.number)["record"])
+                validator.validate(content)
         except ValidationError as error:
             raise RecordAgainstSchemaError(
                 "a record does not match its schema",
@@ -90,13 +100,14 @@ class Validators:
                 "a schema cannot be validated with", hint="unset validate_records", **where
             ) from error
 
-    def _validator(self, schema: Schema, number: int) -> Any:
+    def _validator(self, schema: Schema, number: int) -> tuple[Any, Callable[[bytes], bool] | None]:
         made = self._made.get(schema.stream)
         if made is None or made[0] != schema.identity:
             exact = parse(schema.line, number)["schema"]
-            made = schema.identity, validator_of(schema.content.schema, exact)
+            validator = validator_of(schema.content.schema, exact)
+            made = schema.identity, validator, acceptance(schema.content.schema, schema.content.key_properties)
             self._made[schema.stream] = made
-        return made[1]
+        return made[1:]
 
 
 def _path(error: ValidationError | SchemaError) -> str:

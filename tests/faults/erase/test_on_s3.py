@@ -93,6 +93,6 @@ def test_an_expiry_killed_at_any_change_is_whole_or_nothing_and_is_run_again(buc
     bucket.crew.at_each_step(steps, at)
 
 
-@pytest.mark.parametrize("task", ["erase", "expire"])
+@pytest.mark.parametrize("task", ["erase", pytest.param("expire", marks=pytest.mark.soak)])
 def test_a_collection_behind_it_that_is_killed_leaves_nothing_once_it_is_run_again(bucket: Network, task: str) -> None:
     killed_in_collection(bucket.crew, task)

@@ -37,6 +37,7 @@ def test_every_command_works(cloud: Cloud, tmp_path: Path) -> None:
         assert text in said, (command, said)
 
     says("8 records", "ls")
+    says("ok        delete", "doctor")
     says("v1", "versions")
     says("capture", "status")
     says("owner: me", "annotate", "--tap", "t", "--owner", "me")

@@ -24,7 +24,7 @@ from singerlake.upkeep.gc.apply import collect_now
 from singerlake.upkeep.gc.expire import Cut, expire_messages
 from singerlake.upkeep.rebuild.rebuild_lake import RepairOptions, repair_stream
 from singerlake.upkeep.vacuum.vacuum import vacuum_stream
-from tests.lakes import build_stream
+from tests.lakes import activate_version_line, build_stream, record_line
 from tests.tables.tables import STREAM, TABLE, TAP, memory_lake, runner_of
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
@@ -251,3 +251,17 @@ def test_a_beginning_that_cannot_be_is_refused(lake: Lake, begin: int, offset: i
     source = TableSource(tap=TAP, stream=STREAM, lineage="l", offset=offset, begin=begin)
     with pytest.raises(CorruptObjectError, match="its source begins behind its end"):
         checked(msgspec.structs.replace(there, sources=(source,)), "k")
+
+
+def test_a_history_in_another_order_is_made_of_what_is_left_behind_an_activate_version() -> None:
+    lake = memory_lake()
+    for version in (1, 2):
+        lines = [record_line(STREAM, {"id": n, "name": f"n{n % 3}"}, version=version) for n in range(10)]
+        lines += [activate_version_line(STREAM, version)]
+        build_stream(lake, TAP, STREAM, SCHEMA, lines, file_size=5, key_properties=("id",))
+    expire(lake, 5)
+    declaration = dataclasses.replace(KINDS["history"], sort_by=("name",))
+    state = run(lake, declaration).state
+    assert state is not None
+    assert (state.rows, state.sources[0].begin) == (10, 5)
+    assert list(verify_rows(runner_of(lake), state)) == []

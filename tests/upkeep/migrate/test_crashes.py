@@ -43,6 +43,9 @@ from tests.upkeep.vacuum.test_stores import begun
 
 pytestmark = pytest.mark.in_turn("source", "target")
 
+LONGEST_LAST = [pytest.param(kind, marks=[pytest.mark.soak] if kind == "merge" else []) for kind in ON_THE_LAKE]
+"""Merges make most requests, and one dies at each."""
+
 
 @pytest.mark.parametrize(("source", "target"), LAKE_PAIRS)
 def test_after_a_crash_at_any_step_no_store_takes_the_state_for_lost(source: str, target: str) -> None:
@@ -120,7 +123,7 @@ def test_after_a_crash_at_any_step_what_a_run_commits_is_read_when_it_has_ended(
 
 
 @pytest.mark.parametrize("target", IN_A_DATABASE)
-@pytest.mark.parametrize("source", ON_THE_LAKE)
+@pytest.mark.parametrize("source", LONGEST_LAST)
 def test_a_writer_of_a_database_does_not_take_for_lost_what_has_not_come_to_it(
     source: str, target: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -218,7 +221,14 @@ def test_a_request_that_fails_leaves_what_the_next_attempt_ends(
 
 
 @pytest.mark.sampled(source=1, target=1)
-@pytest.mark.parametrize(("source", "target"), [pair for pair in LAKE_PAIRS if pair[0] != "lockfile"])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        pytest.param(*pair, marks=[pytest.mark.soak] if pair == ("merge", "log") else [])
+        for pair in LAKE_PAIRS
+        if pair[0] != "lockfile"
+    ],
+)
 def test_a_trim_at_any_step_and_a_crash_at_any_later_one_leave_what_can_be_read_and_ended(
     source: str, target: str, request: pytest.FixtureRequest
 ) -> None:

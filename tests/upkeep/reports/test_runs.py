@@ -12,7 +12,7 @@ from singerlake.format.state import fold
 from singerlake.format.state.model import Manifest, Run
 from singerlake.lock_file import LockBody
 from singerlake.upkeep.lock_files import LockFile
-from singerlake.upkeep.reports.status import SILENT, STALE, Tracked, last_signs, track
+from singerlake.upkeep.reports.status import SILENT, STALE, StreamStatus, Tracked, last_signs, runs_of, track
 from tests.fakes import START
 
 NOW = START + timedelta(days=1)
@@ -143,3 +143,43 @@ def test_a_run_of_the_first_format_without_update_counts_from_its_start() -> Non
 
 def test_an_unknown_status_is_taken_for_running() -> None:
     assert tracked(stream(a_run(status="pausing")))[0].outcome == "running"
+
+
+def status(name: str, *runs: Run, tap: str = "t") -> StreamStatus:
+    return StreamStatus(tap, name, "log", 1, tracked(stream(*runs, name=name)), (), None, None, None, None)
+
+
+def test_a_run_is_one_over_all_of_its_streams_and_the_newest_comes_first() -> None:
+    old, new = a_run("old", status="finished", ago=3 * SILENT), a_run("new", status="finished", took=30)
+    found = runs_of([status("a", old, new), status("b", new), status("a", old, tap="u")])
+    assert [(run.tap, run.id, run.streams) for run in found] == [
+        ("t", "new", ("a", "b")),
+        ("t", "old", ("a",)),
+        ("u", "old", ("a",)),
+    ]
+    assert (found[0].files, found[0].messages, found[0].records, found[0].bytes) == (4, 14, 12, 10)
+    assert found[0].seconds == 30
+
+
+def test_a_run_lasts_from_its_first_stream_to_its_last() -> None:
+    (run,) = runs_of([status("a", a_run(ago=60 * SECOND, took=60)), status("b", a_run(took=5))])
+    assert (run.started, run.updated, run.seconds) == (NOW - 120 * SECOND, NOW - SECOND, 119)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "whole"),
+    [
+        ("finished", "failed", "failed"),
+        ("stopped", "finished", "interrupted"),
+        ("failed", "stopped", "failed"),
+        ("running", "failed", "running"),
+    ],
+)
+def test_of_the_outcomes_of_a_run_the_gravest_counts(one: str, other: str, whole: str) -> None:
+    (run,) = runs_of([status("a", a_run(status=one)), status("b", a_run(status=other))])
+    assert run.outcome == whole
+
+
+def test_a_run_without_a_time_comes_last() -> None:
+    unknown = msgspec.structs.replace(a_run("unknown"), started="?", updated="?")
+    assert [run.id for run in runs_of([status("a", unknown, a_run("known"))])] == ["known", "unknown"]

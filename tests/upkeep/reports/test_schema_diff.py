@@ -77,6 +77,21 @@ def test_what_means_the_same_is_no_change(before: Any, after: Any) -> None:
     assert compare(schema(x=before), schema(x=after)) == SchemaDiff((), (), (), (), None)
 
 
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({"type": ["integer", "string"]}, "integer or string"),
+        ({"type": ["null", "integer", "string"]}, "integer or string or null"),
+        ({"type": ["null", "integer"]}, "integer or null"),
+        ({"type": ["integer", 5]}, "anything"),
+        ({}, "anything"),
+    ],
+)
+def test_the_types_of_a_property_are_named(declared: Any, words: str) -> None:
+    (added,) = compare(schema(), schema(x=declared)).added
+    assert added.full_type == words
+
+
 def test_whether_a_property_may_be_missing() -> None:
     must, may = schema(required=("x",), x=STRING), schema(x=STRING)
     (change,) = compare(must, may).changed

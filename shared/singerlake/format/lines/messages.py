@@ -44,7 +44,7 @@ def envelope(line: bytes) -> Envelope | None:
         # ValueError: a number of more digits than the interpreter converts.
         pass
     try:
-        message = loads(line, parse_int=_integer)
+        message = loads(line, parse_int=integer)
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict):
@@ -59,7 +59,7 @@ def loads(line: bytes, *, parse_int: Callable[[str], Any] = int) -> Any:
     return with_room(lambda: json.loads(text, parse_int=parse_int))
 
 
-def _integer(text: str) -> int | float:
+def integer(text: str) -> int | float:
     """Infinity where it has more digits than the interpreter converts: a writer keeps such a line too."""
     try:
         return int(text)
@@ -73,7 +73,7 @@ def table_version(line: bytes) -> int | None:
         version = _VERSION.decode(line).version
     except (*REFUSALS, ValueError):
         try:
-            version = loads(line, parse_int=_integer).get("version")
+            version = loads(line, parse_int=integer).get("version")
         except (ValueError, RecursionError, AttributeError):
             return None
     if isinstance(version, bool) or not isinstance(version, int | float) or not -(2**63) <= version < 2**63:

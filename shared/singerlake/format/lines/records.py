@@ -7,7 +7,6 @@ names with escapes, deep nesting, a member that comes twice. Of that the last on
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 
 from singerlake.format.decoders import prepare_decoders
 from singerlake.format.lines.messages import REFUSALS
+from singerlake.format.lines.spans import members
 from singerlake.interpreter.process import with_room
 
 try:
@@ -47,8 +47,6 @@ class _Message(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Message).decode
 _LINE = 1 << 12
 """Bytes among which the end of a line is looked for first."""
-_SPACES = re.compile(r"[ \t\r\n]*")
-_value = json.JSONDecoder().raw_decode
 
 
 def cut(lines: bytes | memoryview, start: int = 0) -> Cut:
@@ -110,25 +108,13 @@ def _message(line: bytes) -> _Message:
 def _members(line: bytes) -> _Message:
     """A message whose members are read by the standard library, which takes all that a lake holds."""
     text = line.decode()
-    message, raw = _Message(), ""
-    at = _behind_spaces(text, 0)
-    while text[at] != "}":
-        name, at = _value(text, _behind_spaces(text, at + 1))
-        began = _behind_spaces(text, _behind_spaces(text, at) + 1)
-        value, at = _value(text, began)
-        if name == "record":
-            raw = text[began:at]
-        elif name in ("type", "stream", "version", "time_extracted"):
-            setattr(message, name, value)
-        at = _behind_spaces(text, at)
-    message.record = msgspec.Raw(raw.encode())
+    message = _Message()
+    for member in members(text):
+        if member.name == "record":
+            message.record = msgspec.Raw(text[member.begin : member.end].encode())
+        elif member.name in ("type", "stream", "version", "time_extracted"):
+            setattr(message, member.name, member.value)
     return message
-
-
-def _behind_spaces(text: str, at: int) -> int:
-    match = _SPACES.match(text, at)
-    assert match is not None
-    return match.end()
 
 
 prepare_decoders(_Message)

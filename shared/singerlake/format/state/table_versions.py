@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from singerlake.format.quarantine import is_quarantine
 from singerlake.format.state.model import Manifest, Run
 
 
@@ -20,7 +21,10 @@ class Unactivated(NamedTuple):
 def unactivated(manifest: Manifest) -> Unactivated | None:
     """What the newest finished captures of a stream brought, if no ACTIVATE_VERSION names it; None where there is
     nothing to warn of. A capture that did not finish may have its ACTIVATE_VERSION in the next one. A version that the
-    oldest known capture began with may have been activated before it, unless that is the stream's first."""
+    oldest known capture began with may have been activated before it, unless that is the stream's first. A quarantine
+    has records of all versions, and no ACTIVATE_VERSION."""
+    if is_quarantine(manifest.stream):
+        return None
     captures = [run for run in manifest.runs if run.captures]
     activated = {run.activated for run in captures}
     finished = [run for run in captures if run.status == "finished" and run.table_version is not msgspec.UNSET]

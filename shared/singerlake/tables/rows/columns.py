@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from singerlake.arrow.plan.request import MessageKinds, Mode, Request
 from singerlake.arrow.plan.snapshot import declared, looked_for
 from singerlake.arrow.schema.columns import (
@@ -158,6 +160,12 @@ class TableColumns:
         """The Arrow schema of ``reads``, in which fields of objects have the table's names already."""
         fields = self.reads(messages).fields
         return arrow_schema(Struct(tuple(replace(field, type=with_distinct_names(field.type)) for field in fields)))
+
+
+def as_it_was(manifest: Manifest, offset: int) -> Manifest:
+    """The stream with the versions alone that appear before ``offset``."""
+    earlier = {version: each for version, each in manifest.schemas.items() if each.first_offset < offset}
+    return structs.replace(manifest, schemas=earlier)
 
 
 def columns_of(declaration: TableDeclaration, manifest: Manifest) -> TableColumns:

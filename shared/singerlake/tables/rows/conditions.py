@@ -32,6 +32,11 @@ def check_literals(condition: Condition, column: Column) -> None:
         _among(test, column)
 
 
+def values_named(condition: Condition, column: Column) -> list[Any]:
+    """The values of type ``column`` that tests for equal ones name. Raises ``SettingError`` as ``check_literals``."""
+    return [held for test in condition.tests for held, is_exact in _among(test, column) if is_exact]
+
+
 def holds(condition: Condition, values: pa.ChunkedArray, column: Column, *, unknown: bool) -> pa.ChunkedArray:
     """Of each of the ``values``, which are of the type ``column``, whether all tests hold; ``unknown`` where that is
     neither true nor false. Raises ``SettingError`` as ``check_literals``."""

@@ -48,16 +48,18 @@ def latest(rows: pa.Table, key: Sequence[str], order_by: Sequence[str], *, start
     ones. ``late``: records may come later that lose against a deletion."""
     import pyarrow.compute as pc
 
-    before = rows.filter(pc.and_(pc.less(rows.column(OFFSET), start), pc.invert(rows.column(DELETED))))
+    was_there = pc.and_(pc.less(rows.column(OFFSET), start), pc.invert(rows.column(DELETED)))
+    before = pc.sum(was_there).as_py() or 0
     won = by_key(winners(rows, key, order_by), key)
     gone = won.column(DELETED)
     stay, hidden = won, won.slice(0, 0)
     if pc.any(gone).as_py():
         stay, hidden = won.filter(pc.invert(gone)), won.filter(gone)
     new = pc.sum(pc.greater_equal(stay.column(OFFSET), start)).as_py() or 0
-    deleted = _shared(before, hidden, key) if hidden.num_rows and before.num_rows else 0
+    # All columns of the earlier rows are copied only where they are looked at.
+    deleted = _shared(rows.select(key).filter(was_there), hidden, key) if hidden.num_rows and before else 0
     kept = stay.num_rows - new
-    updated = before.num_rows - kept - deleted
+    updated = before - kept - deleted
     return Settled(
         stay.drop_columns([DELETED]),
         hidden if late else hidden.slice(0, 0),

@@ -22,9 +22,10 @@ from singerlake.storage.port import Storage
 from singerlake.tables.declaration.model import TableDeclaration
 from singerlake.tables.declaration.stored import declaration_of, earlier_declarations
 from singerlake.tables.derived import catch_up, require_storage
+from singerlake.tables.rows.columns import as_it_was
 from singerlake.tables.rows.convert import Rescued
 from singerlake.tables.run.discard import discarded
-from singerlake.tables.run.plan import SqlPlan, TablePlan, as_it_was, make_plan
+from singerlake.tables.run.plan import SqlPlan, TablePlan, make_plan
 from singerlake.tables.run.publish import Publication, first_state
 from singerlake.tables.run.sql_engine import SqlEngine, without_spark
 from singerlake.tables.run.write import TableAttempt

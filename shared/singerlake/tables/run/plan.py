@@ -25,7 +25,7 @@ from singerlake.format.state.selection import schema_in_force
 from singerlake.tables.declaration.model import Keep, TableDeclaration
 from singerlake.tables.declaration.stored import changes
 from singerlake.tables.derived import check_columns
-from singerlake.tables.rows.columns import TableColumns, columns_of, left_out, type_named
+from singerlake.tables.rows.columns import TableColumns, as_it_was, columns_of, left_out, type_named
 from singerlake.tables.rows.conditions import check_literals
 from singerlake.tables.rows.conform import only_adds
 from singerlake.tables.rows.partitions import PartitionColumn
@@ -371,12 +371,6 @@ def _declares_more(manifest: Manifest, offset: int) -> bool:
     """Whether versions that appear from ``offset`` on change what of a record fits."""
     request = Request(metadata=True)
     return declared(as_it_was(manifest, offset), [], request) != declared(manifest, [], request)
-
-
-def as_it_was(manifest: Manifest, offset: int) -> Manifest:
-    """The stream with the versions alone that appear before ``offset``."""
-    earlier = {version: each for version, each in manifest.schemas.items() if each.first_offset < offset}
-    return structs.replace(manifest, schemas=earlier)
 
 
 def plain(column: Column) -> Column:

@@ -120,9 +120,9 @@ class TableAttempt(Attempt):
     def _why_anew(self) -> str:
         """Why what is new cannot be taken in beside what is there; empty where it can."""
         plan, new = self.plan, self.seen.activations
-        if not plan.start or plan.declaration.keep is Keep.APPEND:
+        if plan.state is None or not plan.state.is_published or plan.declaration.keep is Keep.APPEND:
             return ""
-        greatest = plan.state.version if plan.state is not None else None
+        greatest = plan.state.version
         back = next((each for each in new if greatest is not None and each.version < greatest), None)
         if back is not None:
             return f"ACTIVATE_VERSION at offset {back.offset} names a version older than others"

@@ -87,7 +87,6 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
     if manifest is None:
         return Census(tap, stream, trouble="no manifest; run 'singerlake rebuild'")
     attached, totals = attached_totals(manifest.files.with_rows()), totals_of(manifest.files)
-    runs = [moment for run in manifest.runs if run.captures and (moment := parse_timestamp(run.updated or run.started))]
     return Census(
         tap=tap,
         stream=stream,
@@ -101,12 +100,16 @@ def take_census(storage: Storage, tap: str, stream: str, state: Callable[[], Man
         attached=attached.files,
         attached_bytes=attached.bytes,
         features=features_of(manifest),
-        last_write=max(runs) if runs else _last_file(storage, manifest),
+        last_write=last_write_of(storage, manifest),
     )
 
 
-def _last_file(storage: Storage, manifest: Manifest) -> datetime | None:
-    """When the last file was captured, where no run says it, as after a rebuild; at the latest when that was."""
+def last_write_of(storage: Storage, manifest: Manifest) -> datetime | None:
+    """When a run last committed messages to a stream. Where no run says it, as after a rebuild: when its last file was
+    captured, at the latest when that was. Raises what storage raises."""
+    runs = [moment for run in manifest.runs if run.captures and (moment := parse_timestamp(run.updated or run.started))]
+    if runs:
+        return max(runs)
     entry = storage.head(layout.manifest_key(manifest.tap, manifest.stream))
     captured = parse_timestamp(manifest.files[-1].last) if manifest.files else None
     return min((moment for moment in (captured, entry and entry.last_modified) if moment), default=None)

@@ -202,13 +202,22 @@ def _fields(struct: types.Struct, raw: Mapping[str, Any], prefix: str) -> Iterat
         declared: Mapping[str, Any] = inner if isinstance(inner, dict) else {}
         path = prefix + field.name
         optional = not (isinstance(required, list) and field.name in required)
-        yield _Known(Property(path, in_words(field.type), _takes_null(declared), optional), field.type, declared)
+        yield _Known(
+            Property(path, _in_words(field.type, declared), _takes_null(declared), optional), field.type, declared
+        )
         column = field.type
         while isinstance(column, types.Array):
             items = declared.get("items")
             column, path, declared = column.element, path + "[]", items if isinstance(items, dict) else {}
         if isinstance(column, types.Struct):
             yield from _fields(column, declared, path + ".")
+
+
+def _in_words(column: types.Column, declared: Mapping[str, Any]) -> str:
+    """The type of a property. One column holds several types as JSON, so only the schema can name them."""
+    words, names = in_words(column), declared.get("type")
+    several = [name for name in names if isinstance(name, str) and name != "null"] if isinstance(names, list) else []
+    return " or ".join(several) if words == "anything" and len(several) > 1 else words
 
 
 def in_words(column: types.Column) -> str:

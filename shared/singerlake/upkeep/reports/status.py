@@ -15,12 +15,16 @@ from typing import Literal
 
 from singerlake.clock import parse_timestamp
 from singerlake.errors import LakeError
+from singerlake.format import layout
+from singerlake.format.quarantine import is_quarantine
 from singerlake.format.state.model import CAPTURE, Manifest, Run
 from singerlake.format.state.table_versions import unactivated
 from singerlake.glance import at_a_glance
 from singerlake.humanize import lasting
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.lock_files import STALE, LockFile, locks_of
+from singerlake.upkeep.reports.census import last_write_of
+from singerlake.upkeep.result import Finding
 from singerlake.work.parallel import THREADS, in_parallel
 
 NO_MANIFEST = "no manifest; run 'singerlake rebuild'"
@@ -63,8 +67,8 @@ class Silence:
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
     """``store`` keeps the stream's state, whose newest ``transaction`` has that number. ``runs``: the newest first.
-    ``silence`` is that of a stale stream (see ``silence_of``) that no run writes to. ``trouble`` says why there are no
-    figures."""
+    ``last_write`` is as in ``Census``. ``silence`` is that of a stale stream (see ``silence_of``) that no run writes
+    to. ``quarantined``: how many messages a quarantine has. ``trouble`` says why there are no figures."""
 
     tap: str
     stream: str
@@ -73,7 +77,9 @@ class StreamStatus:
     runs: tuple[Tracked, ...]
     locks: tuple[HeldLock, ...]
     unactivated: UnactivatedVersion | None
+    quarantined: int
     silence: Silence | None
+    last_write: datetime | None
     trouble: str | None
 
 
@@ -86,7 +92,7 @@ def stream_statuses(
     signs = last_signs(manifest for manifest in states.values() if manifest)
     now = lake.clock.now()
     statuses = []
-    for (tap, stream), (manifest, locks, trouble) in zip(pairs, looked_at, strict=True):
+    for (tap, stream), (manifest, locks, last_write, trouble) in zip(pairs, looked_at, strict=True):
         left = unactivated(manifest) if manifest else None
         tracked = track(manifest, locks, signs, now=now, last=runs) if manifest else ()
         is_written = any(run.outcome == "running" for run in tracked)
@@ -103,22 +109,29 @@ def stream_statuses(
                     if not held.free
                 ),
                 unactivated=UnactivatedVersion(left.version, left.run.id) if left else None,
+                quarantined=manifest.next_offset - manifest.floor if manifest and is_quarantine(stream) else 0,
                 silence=silence_of(manifest.runs, now) if manifest and not is_written else None,
+                last_write=last_write,
                 trouble=trouble,
             )
         )
     return tuple(statuses), states
 
 
-def _look(lake: LakeContext, tap: str, stream: str) -> tuple[Manifest | None, tuple[LockFile, ...], str | None]:
-    """State, locks, and why there is no state."""
+_Looked = tuple[Manifest | None, tuple[LockFile, ...], datetime | None, str | None]
+
+
+def _look(lake: LakeContext, tap: str, stream: str) -> _Looked:
+    """State, locks, last write, and why there is no state."""
     locks = tuple(locks_of(lake.storage, tap, stream))
     try:
         # Never from the data files: nothing but a state remembers runs.
         manifest = lake.stream(tap, stream).state()
     except LakeError as error:
-        return None, locks, f"{error.message}; {error.hint}"
-    return manifest, locks, None if manifest else NO_MANIFEST
+        return None, locks, None, f"{error.message}; {error.hint}"
+    if manifest is None:
+        return None, locks, None, NO_MANIFEST
+    return manifest, locks, last_write_of(lake.storage, manifest), None
 
 
 _CAPTURES = 10
@@ -231,3 +244,82 @@ def _seen_by_lock_alone(held: LockFile) -> Tracked:
     assert held.body is not None
     started = parse_timestamp(held.body.acquired)
     return Tracked(None, held.body.writer_id, "running", started, None, None, 0, 0, 0, 0, locked=True)
+
+
+_GRAVEST: tuple[Outcome, ...] = ("running", "lost", "failed", "interrupted", "completed")
+
+
+@dataclass(frozen=True, slots=True)
+class LakeRun:
+    """One run over all of its ``streams``, whose figures are added up. Of its outcomes in them the gravest counts: it
+    runs while it runs in one of them. ``id``, times and ``bytes`` are as in ``Tracked``."""
+
+    tap: str
+    id: str | None
+    writer: str
+    kind: str
+    outcome: Outcome
+    started: datetime | None
+    updated: datetime | None
+    seconds: float | None
+    streams: tuple[str, ...]
+    files: int
+    messages: int
+    records: int
+    bytes: int
+
+
+@at_a_glance
+@dataclass(frozen=True, slots=True)
+class RunsResult:
+    """The runs that the states of streams remember, the newest first. A state that cannot be read is a finding."""
+
+    lake: str
+    runs: tuple[LakeRun, ...]
+    findings: tuple[Finding, ...]
+
+
+_REMEMBERED = 1_000_000
+"""More runs than any stream's state has."""
+
+
+def runs_in(lake: LakeContext, tap: str | None, stream: str | None, last: int) -> RunsResult:
+    """The ``last`` runs of the streams that are meant."""
+    statuses, _ = stream_statuses(lake, lake.chosen(tap, stream), _REMEMBERED)
+    findings = (
+        Finding("manifest", layout.stream_prefix(each.tap, each.stream), each.trouble)
+        for each in statuses
+        if each.trouble
+    )
+    return RunsResult(lake.storage.url, runs_of(statuses)[:last], tuple(findings))
+
+
+def runs_of(statuses: Iterable[StreamStatus]) -> tuple[LakeRun, ...]:
+    """The runs of several streams, the newest first; one without a time comes last. Pure."""
+    shares: dict[tuple[str, str, str | None], list[tuple[str, Tracked]]] = {}
+    for status in statuses:
+        for run in status.runs:
+            shares.setdefault((status.tap, run.writer, run.id), []).append((status.stream, run))
+    runs = [_whole(tap, each) for (tap, _, _), each in shares.items()]
+    return tuple(sorted(runs, key=lambda run: (run.started is not None, run.started), reverse=True))
+
+
+def _whole(tap: str, shares: Sequence[tuple[str, Tracked]]) -> LakeRun:
+    runs = [run for _, run in shares]
+    started = min((run.started for run in runs if run.started), default=None)
+    updated = max((run.updated for run in runs if run.updated), default=None)
+    return LakeRun(
+        tap=tap,
+        id=runs[0].id,
+        writer=runs[0].writer,
+        kind=runs[0].kind,
+        outcome=min((run.outcome for run in runs), key=_GRAVEST.index),
+        started=started,
+        updated=updated,
+        seconds=max(0.0, (updated - started).total_seconds()) if started and updated else None,
+        streams=tuple(stream for stream, _ in shares),
+        files=sum(run.files for run in runs),
+        messages=sum(run.messages for run in runs),
+        records=sum(run.records for run in runs),
+        bytes=sum(run.bytes for run in runs),
+    )

@@ -8,7 +8,9 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from decimal import Decimal
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +21,15 @@ from singerlake.cli.options import Names, data_options, size_within, with_lake
 from singerlake.cli.output import counted, is_asked, say_error, table
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.lake import Lake
-from singerlake.tables.query import MEMORY, batches, refusals
+from singerlake.tables.query import MEMORY, batches, quoted, refusals
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
 _LEAST, _MOST = 64 << 20, 1 << 44
+_INTEGERS = ("tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint")
+_PLAIN = {"boolean", "double", "float", "varchar", *_INTEGERS}
+"""The types of DuckDB that JSON has, too."""
 _PROMPT, _MORE = "sql> ", "...> "
 
 
@@ -64,13 +69,36 @@ def sql(lake: Lake, statement: str | None, as_csv: bool, parquet: Path | None, m
                 raise SettingError(f"{parquet} is there already", hint="name a new file")
             rows.write_parquet(str(parquet))
         elif as_csv:
-            writer = csv.writer(sys.stdout, lineterminator="\n")
-            writer.writerow(rows.columns)
-            writer.writerows(map(_texts, _rows(rows)))
+            spelt, writer = _spelt(rows), csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(spelt.columns)
+            writer.writerows(map(_texts, _rows(spelt)))
         elif is_asked("json"):
-            _write_json(rows)
+            _write_json(_spelt(rows))
         else:
             _show(rows)
+
+
+def _spelt(relation: DuckDBPyRelation) -> DuckDBPyRelation:
+    """The same with each column under a name of its own, and what JSON has no type for as DuckDB writes it: Python has
+    no value for each of DuckDB's."""
+    taken: set[str] = set()
+    columns = []
+    for place, (name, type) in enumerate(zip(relation.columns, relation.types, strict=True), 1):
+        # As DuckDB writes them into parquet.
+        free = next(each for each in chain([name], (f"{name}_{n}" for n in count(1))) if each.lower() not in taken)
+        taken.add(free.lower())
+        columns.append(f"CAST(#{place} AS {_type(type)}) AS {quoted(free)}")
+    return relation.project(", ".join(columns))
+
+
+def _type(type: Any) -> str:
+    if type.id in ("list", "array"):
+        return f"{_type(dict(type.children)['child'])}[]"
+    if type.id == "struct":
+        return f"STRUCT({', '.join(f'{quoted(name)} {_type(each)}' for name, each in type.children)})"
+    if type.id == "map":
+        return f"MAP({', '.join(_type(each) for _, each in type.children)})"
+    return str(type) if type.id in _PLAIN else "VARCHAR"
 
 
 def _rows(relation: DuckDBPyRelation) -> Iterator[tuple[Any, ...]]:
@@ -91,14 +119,14 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: what JSON has no number for is null, and what it has no type for a text."""
+    """A value as JSON has it: what JSON has no number for is null. The integers of 128 bits are decimals in Arrow."""
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
+    return int(value) if isinstance(value, Decimal) else value
 
 
 def _write_json(relation: DuckDBPyRelation) -> None:
@@ -116,6 +144,7 @@ def _show(relation: DuckDBPyRelation) -> None:
         f">{name}" if any(each in str(type).upper() for each in numbers) and "[" not in str(type) else name
         for name, type in zip(relation.columns, relation.types, strict=True)
     ]
+    relation = _spelt(relation)
     rows = [["NULL" if value is None else _text(value) for value in row] for row in _rows(relation)]
     table(columns, rows, caption=counted(len(rows), "row"))
 

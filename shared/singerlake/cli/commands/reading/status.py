@@ -8,35 +8,37 @@ import click
 
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, streams_options, with_lake
-from singerlake.cli.output import SEE_BELOW, lake_named, name_of, say, say_troubles, show, table
+from singerlake.cli.output import SEE_BELOW, lake_named, say, say_findings, say_troubles, show, table
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE
-from singerlake.humanize import checks_in_short, counted, second, shown, size
+from singerlake.humanize import checks_in_short, counted, second, size
 from singerlake.lake import Lake
+from singerlake.tables.maintain.check import of_stream
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.state.model import TableRun
-from singerlake.upkeep.reports.status import StreamStatus, Tracked
+from singerlake.upkeep.reports.status import LakeRun, RunsResult, StreamStatus, Tracked
 
-_BAD = ("failed", "lost")
-_RUNS = ("STARTED (UTC)", ">TOOK", "OUTCOME", ">FILES", ">RECORDS", ">BYTES", "WRITER")
-_COLUMNS = ("TAP", "STREAM", "KIND", *_RUNS)
+_RUN = ("STARTED (UTC)", ">TOOK", "OUTCOME")
+_MOVED = (">FILES", ">RECORDS", ">BYTES", "WRITER")
+_COLUMNS = ("TAP", "STREAM", "KIND", *_RUN, *_MOVED)
+_RUN_COLUMNS = ("TAP", "KIND", *_RUN, ">STREAMS", *_MOVED)
 _TABLE_RUNS = ("ENDED (UTC)", ">RECORDS", ">NEW", ">CHANGED", ">GONE", "CHECKS", ">BEHIND")
 _TABLE_COLUMNS = ("TABLE", "STREAM", "KIND", *_TABLE_RUNS)
 
 
-@examples("singerlake status lake", "singerlake status lake --tap my-tap --runs 10")
+@examples("singerlake status lake", "singerlake status lake --tap my-tap --by-run")
 @command("List the last runs of each stream and table: what they did and how they ended.")
 @with_lake
 @streams_options
 @click.option(
     "--runs",
     type=click.IntRange(1),
-    default=3,
-    show_default=True,
-    help="How many captures of each stream, runs of maintenance, and runs of each table, the newest first.",
+    help="How many captures of each stream, runs of maintenance, and runs of each table, the newest first (default 3). "
+    "With --by-run: how many runs (default 20).",
 )
+@click.option("--by-run", is_flag=True, help="List runs, one row for all streams of a run, and no tables.")
 @result_options
-def status(lake: Lake, tap: str | None, stream: str | None, runs: int) -> int:
+def status(lake: Lake, tap: str | None, stream: str | None, runs: int | None, by_run: bool) -> int:
     """List the last runs of each stream and table: what they did and how they ended.
 
     A run is 'running', 'completed', 'failed' (its input had an error), 'interrupted' (by a signal) or 'lost': it has no
@@ -47,13 +49,16 @@ def status(lake: Lake, tap: str | None, stream: str | None, runs: int) -> int:
     BEHIND counts messages of the stream that a table does not hold yet. A warning names each stream whose records came
     with a new version that no ACTIVATE_VERSION followed. A run that is killed before its first commit leaves no trace.
     Exits with 1 if the newest capture of a stream failed or is lost, or if a stream's manifest or a table's state is
-    missing or cannot be read.
+    missing or cannot be read; with --by-run for such a manifest alone.
     """
-    result = lake.status(tap, stream, runs=runs)
+    if by_run:
+        listed = lake.runs(tap, stream, last=runs or 20)
+        show(listed, _say_runs)
+        return 1 if listed.findings else 0
+    result = lake.status(tap, stream, runs=runs or 3)
     show(result, _say)
-    troubles = [each.trouble for each in result.streams] + [each.trouble for each in result.tables]
-    captures = [next((run.outcome for run in each.runs if run.kind == CAPTURE), "") for each in result.streams]
-    return 1 if any(troubles) or any(outcome in _BAD for outcome in captures) else 0
+    critical = any(found.level == "critical" for each in result.streams for found in of_stream(each))
+    return 1 if critical or any(each.trouble for each in result.tables) else 0
 
 
 def _say(result: StatusResult) -> None:
@@ -71,22 +76,9 @@ def _say(result: StatusResult) -> None:
     if stale := sum(each.silence is not None for each in result.streams):
         totals += f"; {stale:,} stale"
     table(_COLUMNS, rows, caption=f"{lake_named(result.lake)}: {totals}")
-    say_troubles(result.streams)
     for each in result.streams:
-        capture = next((run for run in each.runs if run.kind == CAPTURE), None)
-        if capture is not None and capture.outcome in _BAD:
-            began = f", which began {second(capture.started)} UTC" if capture.started else ""
-            say(f"{name_of(each)}: the newest capture{began}: {capture.outcome}", problem=True)
-        if each.silence:
-            since = f"{second(each.silence.since)} UTC"
-            say(f"{name_of(each)}: stale: silent since {since}; {each.silence.rhythm}", problem=True)
-        if left := each.unactivated:
-            say(
-                f"{name_of(each)}: records of run {shown(left.run)} have version {left.version}, and no "
-                "ACTIVATE_VERSION followed, so tables keep rows that are gone at the source; a mapper may have dropped "
-                "it",
-                problem=True,
-            )
+        for finding in of_stream(each):
+            say(f"{finding.subject}: {finding.message}", problem=True)
     if result.tables:
         _say_tables(result)
 
@@ -96,14 +88,27 @@ def _row(status: StreamStatus, run: Tracked) -> tuple[str, ...]:
         status.tap,
         status.stream,
         run.kind,
-        second(run.started) if run.started else "",
-        str(timedelta(seconds=int(run.seconds))) if run.seconds is not None else "",
+        *_lasted(run),
         run.outcome + (" *" if run.locked else ""),
-        f"{run.files:,}",
-        f"{run.records:,}",
-        size(run.bytes),
-        run.writer,
+        *_moved(run),
     )
+
+
+def _lasted(run: Tracked | LakeRun) -> tuple[str, str]:
+    took = str(timedelta(seconds=int(run.seconds))) if run.seconds is not None else ""
+    return (second(run.started) if run.started else "", took)
+
+
+def _moved(run: Tracked | LakeRun) -> tuple[str, ...]:
+    return (f"{run.files:,}", f"{run.records:,}", size(run.bytes), run.writer)
+
+
+def _say_runs(result: RunsResult) -> None:
+    rows = [
+        (run.tap, run.kind, *_lasted(run), run.outcome, f"{len(run.streams):,}", *_moved(run)) for run in result.runs
+    ]
+    table(_RUN_COLUMNS, rows, caption=f"{lake_named(result.lake)}: {counted(len(rows), 'run')}")
+    say_findings(result.findings)
 
 
 def _say_tables(result: StatusResult) -> None:
