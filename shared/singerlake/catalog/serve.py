@@ -16,9 +16,16 @@ _PATIENCE = 5
 """Seconds that requests have to end after a signal."""
 
 
-def serve(storage: Storage, host: str, port: int, token: str | None, ready: Callable[[str], object]) -> None:
-    """Answer requests at ``host`` and ``port``, 0 for one that is free; ``ready`` gets the URL. Raises
-    ``SettingError`` where the port cannot be had."""
+def serve(
+    storage: Storage,
+    host: str,
+    port: int,
+    token: str | None,
+    ready: Callable[[str], object],
+    files: Callable[[str], bytes | None] | None = None,
+) -> None:
+    """Answer requests at ``host`` and ``port``, 0 for one that is free; ``ready`` gets the URL. ``token`` and ``files``
+    are those of ``application``. Raises ``SettingError`` where the port cannot be had."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -31,7 +38,7 @@ def serve(storage: Storage, host: str, port: int, token: str | None, ready: Call
         shown = f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{listening.getsockname()[1]}")
         config = uvicorn.Config(
-            application(storage, token),
+            application(storage, token, files),
             log_level="warning",
             access_log=False,
             server_header=False,
