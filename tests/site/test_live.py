@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from singerlake.catalog.rest import application
-from singerlake.errors import AccessDeniedError, StorageUnavailableError
+from singerlake.errors import AccessDeniedError, NotALakeError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.site.build import build_site
 from singerlake.site.live import FRESH, LiveSite
@@ -21,8 +21,14 @@ from tests.site.lakes import HOSTILE, memory_lake
 SECRET = "kim@example.com"
 
 
-def with_clock() -> tuple[Lake, FakeClock]:
+def small_lake() -> Lake:
     lake = memory_lake()
+    build_stream(lake, "crm", "people", {"properties": {}}, [{}])
+    return lake
+
+
+def with_clock() -> tuple[Lake, FakeClock]:
+    lake = small_lake()
     assert isinstance(lake.clock, FakeClock)
     return lake, lake.clock
 
@@ -69,7 +75,7 @@ def test_what_is_served_is_what_a_build_writes(tmp_path: Path, samples: int) -> 
     ],
 )
 def test_a_path_that_is_no_file_of_the_site_is_not_there(path: str) -> None:
-    lake = memory_lake()
+    lake = small_lake()
     with answering(application(lake.storage, files=LiveSite(lake).get)) as ask:
         assert ask(path).status_code == 404
 
@@ -77,10 +83,10 @@ def test_a_path_that_is_no_file_of_the_site_is_not_there(path: str) -> None:
 def test_pages_are_those_of_now_after_some_seconds() -> None:
     lake, clock = with_clock()
     site = LiveSite(lake)
-    build_stream(lake, "crm", "people", {"properties": {}}, [{}])
-    assert site.get("streams/crm/people.html") is None
+    build_stream(lake, "crm", "houses", {"properties": {}}, [{}])
+    assert site.get("streams/crm/houses.html") is None
     clock.seconds = FRESH
-    assert site.get("streams/crm/people.html") is not None
+    assert site.get("streams/crm/houses.html") is not None
 
 
 def test_a_lake_that_answers_slowly_is_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,6 +148,15 @@ def test_a_lake_that_cannot_be_read_is_told_until_it_can(monkeypatch: pytest.Mon
         assert ask("/").status_code == 200
 
 
+def test_a_lake_that_went_is_not_an_empty_one() -> None:
+    lake, clock = with_clock()
+    site = LiveSite(lake)
+    lake.storage.delete_all([entry.key for entry in lake.storage.list("")])
+    clock.seconds = FRESH
+    with pytest.raises(NotALakeError):
+        site.get("index.html")
+
+
 def _raise(error: Exception) -> Callable[[Lake], list[str]]:
     def raising(_: Lake) -> list[str]:
         raise error
@@ -150,7 +165,7 @@ def _raise(error: Exception) -> Callable[[Lake], list[str]]:
 
 
 def test_a_token_is_asked_for_on_every_page() -> None:
-    lake = memory_lake()
+    lake = small_lake()
     with answering(application(lake.storage, "s3cret", LiveSite(lake).get)) as ask:
         for path in ("/", "/assets/site.js", "/v1/config"):
             told = ask(path)

@@ -29,8 +29,8 @@ class LiveSite:
         self._ask()
 
     def get(self, path: str) -> bytes | None:
-        """The file at a path; None where the site has none. Raises as ``gather``, as long as the lake cannot be
-        read."""
+        """The file at a path; None where the site has none. Raises as ``Lake.require`` and ``gather``, until the
+        lake can be read again."""
         # One asks the lake, and the others get the pages of before.
         if self._lake.clock.monotonic() >= self._until and self._asking.acquire(blocking=False):
             try:
@@ -47,7 +47,7 @@ class LiveSite:
         begun = self._lake.clock.monotonic()
         self._files: Mapping[str, Callable[[], bytes]] | SingerlakeError
         try:
-            self._files = dict(bodies(Site(gather(self._lake, samples=self._samples))))
+            self._files = dict(bodies(Site(gather(self._lake.require(), samples=self._samples))))
         except SingerlakeError as error:
             self._files = error
         ended = self._lake.clock.monotonic()
