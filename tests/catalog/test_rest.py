@@ -19,6 +19,7 @@ from pyiceberg.catalog import load_catalog
 from starlette.types import ASGIApp
 
 from singerlake.catalog.rest import application
+from singerlake.catalog.serve import AskedHere
 from singerlake.errors import AccessDeniedError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.storage.port import Storage, Stored
@@ -226,3 +227,24 @@ def test_many_readers_at_once_get_whole_answers(world: World) -> None:
             reader.join()
     assert answers == [world.check().body] * 100
     assert DECLARED.iceberg
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1", 200),
+        ("127.0.0.2:1", 200),
+        ("[::1]:8181", 200),
+        ("LOCALHOST:8181", 200),
+        ("evil.example", 403),
+        ("evil_one.example:8181", 403),
+        ("localhost.evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("192.0.2.1", 403),
+        ("[::1", 403),
+        ("", 403),
+    ],
+)
+def test_a_name_that_another_site_leads_here_is_refused(world: World, host: str, status: int) -> None:
+    with answering(AskedHere(application(world.storage))) as ask:
+        assert ask("/v1/config", headers={"Host": host}).status_code == status

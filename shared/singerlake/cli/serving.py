@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -48,6 +47,7 @@ def serve(
     """Serve the catalog of a lake, and the files of its ``site`` beside it. ``what`` it is called, and what it
     ``shows`` to everybody without a token."""
     try:
+        from singerlake.catalog.serve import is_own
         from singerlake.catalog.serve import serve as answer
     except ImportError as error:
         raise SettingError(
@@ -55,7 +55,7 @@ def serve(
         ) from error
     token = None if token_file is None else _token(token_file)
     files = None if site is None else site()
-    if token is None and not _is_own(host):
+    if token is None and not is_own(host):
         click.echo(f"note: all that reach this address can read {shows}; --token-file asks for a token", err=True)
     ends_by_signal()
 
@@ -78,11 +78,3 @@ def _token(file: Path) -> str:
             file=str(file),
         )
     return text
-
-
-def _is_own(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
