@@ -32,6 +32,7 @@ from singerlake.stream import LakeStream
 from singerlake.tables.state.arbitrated import arbitrated
 from singerlake.tables.state.commit import tables as table_names
 from singerlake.tables.state.commit import tables_from
+from singerlake.tables.state.keys import PUBLISHED
 from singerlake.upkeep.caches import CatalogueFile
 from singerlake.upkeep.defaults import GRACE, KEPT, MOST_WAITING, TARGET_BYTES
 from singerlake.upkeep.result import check_least, check_now
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from singerlake.tables.maintain.collect import GcTablesResult
     from singerlake.tables.maintain.drop import DropTablesResult
     from singerlake.tables.maintain.listing import ListTablesResult
+    from singerlake.tables.maintain.register import RegisterResult
     from singerlake.tables.maintain.status import StatusResult
     from singerlake.tables.maintain.verify import VerifyTablesResult
     from singerlake.tables.project import ProjectedTable
@@ -453,6 +455,24 @@ class Lake:
         from singerlake.tables.maintain.catalog import sync_catalog
 
         return sync_catalog(self.tables_storage(), self._named_tables(tables), self.clock)
+
+    def register_tables(self, to: str, tables: Sequence[str] = (), *, namespace: str = PUBLISHED) -> RegisterResult:
+        """Have an Iceberg catalog lead to the newest metadata of tables, as ``singerlake catalog register`` does.
+        ``to`` is the name of a catalog in pyiceberg's configuration, or its URI. It means the ``tables`` that it names,
+        by default all that have Iceberg metadata. Nothing in the lake is written or deleted. A table whose name another
+        table has there is in ``failed``.
+
+        Raises ``SettingError``, ``AccessDeniedError`` and ``StorageUnavailableError`` where the catalog cannot be
+        asked: tables before that are registered. Raises as ``catalog``.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> lake.register_tables("sqlite://", namespace="raw").tables
+            ()
+        """
+        from singerlake.tables.maintain.register import register_tables
+
+        return register_tables(self.storage, self._named_tables(tables), to, namespace, named=bool(tables))
 
     def _named_tables(self, tables: Sequence[str]) -> list[str]:
         from singerlake.tables.declaration.streams import hint_for

@@ -14,6 +14,7 @@ from singerlake.tables.maintain.collect import GcTablesResult, TableGc
 from singerlake.tables.maintain.drop import DropTablesResult, TableDrop
 from singerlake.tables.maintain.failure import TableFailure
 from singerlake.tables.maintain.listing import ListedTable, ListTablesResult
+from singerlake.tables.maintain.register import RegisteredTable, RegisterResult
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.maintain.verify import CheckedTable, TableFinding, VerifyTablesResult
 from singerlake.tables.state.model import TableRun
@@ -107,6 +108,8 @@ __all__ = [
     "RebuildResult",
     "RecordOrigin",
     "RecordTally",
+    "RegisterResult",
+    "RegisteredTable",
     "Renamed",
     "Retention",
     "RowDifference",

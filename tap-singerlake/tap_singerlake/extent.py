@@ -45,7 +45,7 @@ def start_offset(
     if bookmark.lineage == manifest.lineage and bookmark.offset > manifest.next_offset:
         # A state that was read before may be newer than the one that there is to read now; a copy stays older.
         logger.warning(
-            "%r: the bookmark is at offset %d, and the stream ends at %d: what comes between is not replayed. If the "
+            "%r: the bookmark is at offset %d, and the stream ends at %d; what comes between is not replayed. If the "
             "lake was restored from an older copy, run 'singerlake rebuild --discard-manifest'",
             stream.name,
             bookmark.offset,

@@ -16,8 +16,10 @@ import pytest
 import requests
 import uvicorn
 from pyiceberg.catalog import load_catalog
+from starlette.types import ASGIApp
 
 from singerlake.catalog.rest import application
+from singerlake.catalog.serve import AskedHere
 from singerlake.errors import AccessDeniedError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.storage.port import Storage, Stored
@@ -36,7 +38,14 @@ T = "/v1/namespaces/published/tables/t"
 @contextmanager
 def served(storage: Storage, token: str | None = None) -> Iterator[Ask]:
     """Asks a catalog of a lake on this machine, by method and path."""
-    server = uvicorn.Server(uvicorn.Config(application(storage, token), port=0, log_level="error"))
+    with answering(application(storage, token)) as ask:
+        yield ask
+
+
+@contextmanager
+def answering(application: ASGIApp) -> Iterator[Ask]:
+    """The same of any application."""
+    server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="error"))
     running = threading.Thread(target=server.run, daemon=True)
     running.start()
     while not server.started:
@@ -189,7 +198,7 @@ def test_a_table_that_is_not_declared_so_any_more_is_not_one(world: World) -> No
 def test_clients_find_tables_by_name(tmp_path: Path) -> None:
     lake = lake_in(tmp_path / "lake")
     capture(lake, PROPERTIES, [record(id, 0) for id in range(8)])
-    runner_of(lake).run(TABLES["parted"])
+    runner_of(lake).run(TABLES["latest"])
     with served(lake.storage, "s3cret") as ask:
         url = ask("/healthz").url.removesuffix("/healthz")
         catalog = load_catalog("lake", type="rest", uri=url, token="s3cret")
@@ -201,7 +210,7 @@ def test_clients_find_tables_by_name(tmp_path: Path) -> None:
         assert rows_of(table.scan().to_arrow()) == wanted
         assert rows_of(polars.scan_iceberg(table).collect().to_arrow()) == wanted
         capture(lake, PROPERTIES, [record(id, 1) for id in range(8)])
-        runner_of(lake).run(TABLES["parted"])
+        runner_of(lake).run(TABLES["latest"])
         assert rows_of(table.refresh().scan().to_arrow()) == rows_of(lake.table("t").to_arrow().read_all())
         with pytest.raises(Exception, match="does not support endpoint"):
             table.append(table.scan().to_arrow())
@@ -218,3 +227,24 @@ def test_many_readers_at_once_get_whole_answers(world: World) -> None:
             reader.join()
     assert answers == [world.check().body] * 100
     assert DECLARED.iceberg
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1", 200),
+        ("127.0.0.2:1", 200),
+        ("[::1]:8181", 200),
+        ("LOCALHOST:8181", 200),
+        ("evil.example", 403),
+        ("evil_one.example:8181", 403),
+        ("localhost.evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("192.0.2.1", 403),
+        ("[::1", 403),
+        ("", 403),
+    ],
+)
+def test_a_name_that_another_site_leads_here_is_refused(world: World, host: str, status: int) -> None:
+    with answering(AskedHere(application(world.storage))) as ask:
+        assert ask("/v1/config", headers={"Host": host}).status_code == status

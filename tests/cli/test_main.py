@@ -209,6 +209,7 @@ def test_every_command_has_help_that_names_its_lake() -> None:
         "serve",
         "sql",
         "sync",
+        "register",
         "annotate",
         "commit-worker",
         "init",

@@ -71,7 +71,7 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
         "verify": 3,
         "copy": 4,
         "stores": 2,
-        "catalog": 2,
+        "catalog": 4,
         "sql": 3,
     }
 

@@ -6,13 +6,16 @@ are those that Iceberg metadata describe, all in the namespace ``published``, th
 
 from __future__ import annotations
 
+import base64
 import hmac
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -44,6 +47,13 @@ _ENDPOINTS = (
     "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
 )
 """What clients may ask for, in the words of the protocol."""
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Of a site's files; what a page may load it says itself."""
 
 
 class _RefusedError(Exception):
@@ -55,8 +65,11 @@ class _RefusedError(Exception):
         self.kind = kind
 
 
-def application(storage: Storage, token: str | None = None) -> ASGIApp:
-    """The catalog as an ASGI application. ``token``: who does not send it as a bearer token gets 401."""
+def application(
+    storage: Storage, token: str | None = None, files: Callable[[str], bytes | None] | None = None
+) -> ASGIApp:
+    """The catalog as an ASGI application. ``token``: who does not send it, as a bearer token or as a password, gets
+    401. ``files``: those of a site by their paths, which are at all other paths."""
 
     def config(request: Request) -> Response:
         return JSONResponse({"defaults": {}, "overrides": {}, "endpoints": _ENDPOINTS})
@@ -98,6 +111,14 @@ def application(storage: Storage, token: str | None = None) -> ASGIApp:
     def health(request: Request) -> Response:
         return Response("ok\n", media_type="text/plain")
 
+    def file(request: Request) -> Response:
+        assert files is not None
+        path = request.path_params["path"] or "index.html"
+        body = files(path)
+        if body is None:
+            raise HTTPException(404)
+        return Response(body, media_type=_TYPES[path.rpartition(".")[2]], headers=_HEADERS)
+
     def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, _RefusedError)
         return _error(error.status, error.kind, str(error))
@@ -123,8 +144,10 @@ def application(storage: Storage, token: str | None = None) -> ASGIApp:
         (f"{_TABLES}/{{table}}", table),
         ("/healthz", health),
     ]
+    if files is not None:
+        get.append(("/{path:path}", file))
     handlers: dict[Any, Any] = {_RefusedError: refused, SingerlakeError: failed, 404: nothing, 405: unsupported}
-    middleware = [] if token is None else [Middleware(_Bearer, token=token)]
+    middleware = [] if token is None else [Middleware(_Token, token=token)]
     return Starlette(
         routes=[Route(path, answer, methods=["GET"]) for path, answer in get],
         exception_handlers=handlers,
@@ -157,7 +180,7 @@ def _error(status: int, kind: str, message: str) -> Response:
     return JSONResponse({"error": {"message": message, "type": kind, "code": status}}, status_code=status)
 
 
-class _Bearer:
+class _Token:
     """Lets requests through that have the token, and those that ask whether the process lives."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
@@ -165,10 +188,21 @@ class _Bearer:
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != "/healthz":
-            scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(given, self._token):
-                answer = _error(401, "NotAuthorizedException", "a bearer token is needed")
-                await answer(scope, receive, send)
-                return
+        given = _given(dict(scope.get("headers", ())).get(b"authorization", b""))
+        is_asked = scope["type"] == "http" and scope["path"] != "/healthz"
+        if is_asked and not hmac.compare_digest(given, self._token):
+            answer = _error(401, "NotAuthorizedException", "a bearer token is needed")
+            # So that browsers ask for it.
+            answer.headers["WWW-Authenticate"] = 'Basic realm="singerlake"'
+            await answer(scope, receive, send)
+            return
         await self._app(scope, receive, send)
+
+
+def _given(header: bytes) -> bytes:
+    """The token in a header: a bearer token, or the password of any user."""
+    scheme, _, given = header.partition(b" ")
+    if scheme.lower() == b"basic":
+        with suppress(ValueError):
+            return base64.b64decode(given).partition(b":")[2]
+    return given if scheme.lower() == b"bearer" else b""

@@ -28,7 +28,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 _TASKS: Mapping[str, tuple[str, ...]] = {
-    "Look at a lake": ("ls", "status", "versions", "diff", "compare", "tail", "sql", "why", "export", "docs"),
+    "Look at a lake": ("ls", "status", "versions", "diff", "compare", "tail", "sql", "why", "export", "docs", "serve"),
     "Bring in and describe": ("put", "release", "annotate", "commit-worker"),
     "Make tables": ("project", "catalog"),
     "Check and repair": ("check", "doctor", "verify", "rebuild", "lock"),
@@ -54,7 +54,20 @@ _SYNONYMS = {
     "help": "--help",
 }
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
-    "reading": ("ls", "status", "check", "versions", "diff", "compare", "tail", "sql", "why", "export", "docs"),
+    "reading": (
+        "ls",
+        "status",
+        "check",
+        "versions",
+        "diff",
+        "compare",
+        "tail",
+        "sql",
+        "why",
+        "export",
+        "docs",
+        "serve",
+    ),
     "writing": ("init", "put", "release", "annotate", "commit-worker"),
     "upkeep": ("doctor", "verify", "rebuild", "vacuum", "gc", "lock"),
     "removing": ("erase", "drop", "expire", "policy"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -116,7 +116,8 @@ def build_site(
 def _write(folder: SiteFolder, facts: LakeFacts, progress: Progress) -> tuple[tuple[SiteFile, ...], tuple[str, ...]]:
     files: dict[str, int] = {}
     with folder.building():
-        for path, body in _bodies(Site(facts)):
+        for path, made in bodies(Site(facts)):
+            body = made()
             folder.stage(path, body)
             files[path] = len(body)
             progress.advance(1)
@@ -124,12 +125,13 @@ def _write(folder: SiteFolder, facts: LakeFacts, progress: Progress) -> tuple[tu
     return tuple(SiteFile(path, size) for path, size in files.items()), tuple(removed)
 
 
-def _bodies(site: Site) -> Iterator[tuple[str, bytes]]:
+def bodies(site: Site) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """The files of a site by their paths, each made when it is asked for."""
     for name in ASSETS:
-        yield f"assets/{name}", (HERE / "assets" / name).read_bytes()
-    yield INDEX, site.search_index()
+        yield f"assets/{name}", (HERE / "assets" / name).read_bytes
+    yield INDEX, site.search_index
     for page in site.pages():
-        yield page.path, render(page.template, page.values)
+        yield page.path, functools.partial(render, page.template, page.values)
 
 
 def _troubles(facts: LakeFacts) -> Iterator[SiteTrouble]:

@@ -33,6 +33,11 @@ NESTED = {
 }
 
 
+def ordered(id: int) -> dict[str, Any]:
+    """The field of an order."""
+    return {"transform": "identity", "source-id": id, "direction": "asc", "null-order": "nulls-last"}
+
+
 def test_metadata_is_what_the_specification_asks_for() -> None:
     world = World({**PROPERTIES, **NESTED})
     world.turns(1)
@@ -41,7 +46,7 @@ def test_metadata_is_what_the_specification_asks_for() -> None:
     assert (made.version, made.body["format-version"], made.body["location"]) == (1, 2, location)
     assert [made.body[name] for name in ("partition-specs", "sort-orders", "last-partition-id")] == [
         [{"spec-id": 0, "fields": []}],
-        [{"order-id": 0, "fields": []}],
+        [{"order-id": 0, "fields": []}, {"order-id": 1, "fields": [ordered(1)]}],
         999,
     ]
     fields = made.body["schemas"][0]["fields"]
@@ -322,7 +327,7 @@ def test_files_stay_as_long_as_a_snapshot_or_a_reader_of_metadata_may_want_them(
     assert world.state.retired == ()
     made = world.check()
     names = {name for name in world.metadata if name.endswith(".avro")}
-    assert len(names) == 3, "a list, a manifest of what is there, and one of what went"
+    assert len(names) == 2, "a list, and a manifest of what is there: none names what went"
     assert sorted(set(world.metadata) - names) == ["v4.metadata.json", "version-hint.text"]
     world.turns(1)
     world.check()

@@ -6,6 +6,7 @@ Optional fields that are never set are there all the same, since readers look fo
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from singerlake.errors import CorruptObjectError, SettingError
 from singerlake.format.exact_json import encode
 
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_SPEC = "partition-spec-id"
 _ADDED, _EXISTING, _DELETED = "added_files_count", "existing_files_count", "deleted_files_count"
 EXISTING, ADDED, DELETED = 0, 1, 2
 """What an entry of a manifest says of its file."""
@@ -21,7 +24,8 @@ EXISTING, ADDED, DELETED = 0, 1, 2
 @dataclass(frozen=True, slots=True)
 class FileEntry:
     """A file of ``rows`` in ``bytes`` at the URL ``path``. ``snapshot`` and ``sequence`` are those that added it, and
-    of a deleted one ``snapshot`` that which removed it."""
+    of a deleted one ``snapshot`` that which removed it. ``partition`` has the values of the fields of its ``spec``, and
+    its rows are in that ``order``, both by their ids."""
 
     status: int
     path: str
@@ -29,11 +33,15 @@ class FileEntry:
     bytes: int
     snapshot: int
     sequence: int
+    spec: int
+    partition: tuple[Any, ...]
+    order: int
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A manifest of ``bytes`` at the URL ``path``, of ``entries``, that ``snapshot`` with that ``sequence`` wrote."""
+    """A manifest of ``bytes`` at the URL ``path``, of ``entries`` in one spec, that ``snapshot`` with that ``sequence``
+    wrote."""
 
     path: str
     bytes: int
@@ -42,8 +50,11 @@ class ManifestEntry:
     entries: tuple[FileEntry, ...]
 
 
-def manifest_of(entries: Iterable[FileEntry], schema: Mapping[str, Any]) -> bytes:
-    """A manifest of data files. Raises ``SettingError`` without fastavro."""
+def manifest_of(entries: Iterable[FileEntry], schema: Mapping[str, Any], spec: Mapping[str, Any]) -> bytes:
+    """A manifest of data files in one spec. Raises ``SettingError`` without fastavro."""
+    types = {each["id"]: each["type"] for each in schema["fields"]}
+    partition = [_partition_field(each, types[each["source-id"]]) for each in spec["fields"]]
+    names = [each["name"] for each in partition]
     records = [
         {
             "status": each.status,
@@ -54,9 +65,10 @@ def manifest_of(entries: Iterable[FileEntry], schema: Mapping[str, Any]) -> byte
                 "content": 0,
                 "file_path": each.path,
                 "file_format": "PARQUET",
-                "partition": {},
+                "partition": dict(zip(names, each.partition, strict=True)),
                 "record_count": each.rows,
                 "file_size_in_bytes": each.bytes,
+                "sort_order_id": each.order,
             },
         }
         for each in entries
@@ -64,12 +76,22 @@ def manifest_of(entries: Iterable[FileEntry], schema: Mapping[str, Any]) -> byte
     words = {
         "schema": encode(schema).decode(),
         "schema-id": str(schema["schema-id"]),
-        "partition-spec": "[]",
-        "partition-spec-id": "0",
+        "partition-spec": encode(spec["fields"]).decode(),
+        _SPEC: str(spec["spec-id"]),
         "format-version": "2",
         "content": "data",
     }
-    return _avro(_MANIFEST, records, words)
+    return _avro(_manifest(partition), records, words)
+
+
+def _partition_field(field: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """A field of the partition's record, of a column of that type. Its id says which it is: names of Avro have fewer
+    characters."""
+    name, id = field["name"], field["field-id"]
+    name = name if _NAME.fullmatch(name) else f"p{id}"
+    unit = {"identity": source, "day": "date"}.get(field["transform"], "int")
+    type = {"date": {"type": "int", "logicalType": "date"}}.get(unit, unit)
+    return _optional(id, name, type)
 
 
 def list_of(manifests: Iterable[ManifestEntry], words: Mapping[str, str]) -> bytes:
@@ -87,12 +109,11 @@ def list_of(manifests: Iterable[ManifestEntry], words: Mapping[str, str]) -> byt
             {
                 "manifest_path": manifest.path,
                 "manifest_length": manifest.bytes,
-                "partition_spec_id": 0,
+                "partition_spec_id": next((each.spec for each in manifest.entries), 0),
                 "content": 0,
                 "sequence_number": manifest.sequence,
                 "min_sequence_number": min(live, default=manifest.sequence),
                 "added_snapshot_id": manifest.snapshot,
-                "partitions": [],
                 **counts,
             }
         )
@@ -113,7 +134,7 @@ def manifests_in(body: bytes, *, key: str) -> list[Listed]:
     try:
         return [
             Listed(each["manifest_path"], bool(each[_ADDED] + each[_EXISTING]), each[_DELETED] > 0)
-            for each in _records(body, key)
+            for each in _read(body, key)[0]
         ]
     except (KeyError, TypeError) as error:
         raise _broken(key) from error
@@ -121,13 +142,31 @@ def manifests_in(body: bytes, *, key: str) -> list[Listed]:
 
 def files_in(body: bytes, *, key: str) -> Iterator[FileEntry]:
     """The entries of a manifest. Raises ``CorruptObjectError``."""
+    records, words = _read(body, key)
     try:
-        for record in _records(body, key):
+        for record in records:
             file = record["data_file"]
-            numbers = (file["record_count"], file["file_size_in_bytes"])
             yield FileEntry(
-                record["status"], file["file_path"], *numbers, record["snapshot_id"], record["sequence_number"]
+                record["status"],
+                file["file_path"],
+                file["record_count"],
+                file["file_size_in_bytes"],
+                record["snapshot_id"],
+                record["sequence_number"],
+                int(words[_SPEC]),
+                tuple(file["partition"].values()),
+                file["sort_order_id"] or 0,
             )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _broken(key) from error
+
+
+def without_deleted(body: bytes, *, key: str) -> bytes:
+    """A manifest list without the manifests of files that went. Raises ``CorruptObjectError``."""
+    records, words = _read(body, key)
+    own = {name: text for name, text in words.items() if not name.startswith("avro.")}
+    try:
+        return _avro(_LIST, [each for each in records if each[_ADDED] + each[_EXISTING]], own)
     except (KeyError, TypeError) as error:
         raise _broken(key) from error
 
@@ -147,10 +186,12 @@ def _avro(schema: Mapping[str, Any], records: list[dict[str, Any]], words: Mappi
     return file.getvalue()
 
 
-def _records(body: bytes, key: str) -> list[Any]:
+def _read(body: bytes, key: str) -> tuple[list[Any], Mapping[str, str]]:
+    """The records of a file, and what it says of itself."""
     fastavro = require_avro()
     try:
-        return list(fastavro.reader(io.BytesIO(body)))
+        reader = fastavro.reader(io.BytesIO(body))
+        return list(reader), reader.metadata
     except Exception as error:
         # What fastavro raises of a file that is cut is of many classes.
         raise _broken(key) from error
@@ -175,14 +216,13 @@ def _by_column(id: int, name: str, value: Any, key_id: int) -> dict[str, Any]:
     return _optional(id, name, {"type": "array", "items": entry, "logicalType": "map"})
 
 
-_DATA_FILE = {
-    "type": "record",
-    "name": "r2",
-    "fields": [
+def _manifest(partition: list[dict[str, Any]]) -> dict[str, Any]:
+    """The schema of a manifest of files with these fields of a partition."""
+    file = [
         _field(134, "content", "int"),
         _field(100, "file_path", "string"),
         _field(101, "file_format", "string"),
-        _field(102, "partition", {"type": "record", "name": "r102", "fields": []}),
+        _field(102, "partition", {"type": "record", "name": "r102", "fields": partition}),
         _field(103, "record_count", "long"),
         _field(104, "file_size_in_bytes", "long"),
         _by_column(108, "column_sizes", "long", 117),
@@ -195,19 +235,20 @@ _DATA_FILE = {
         _optional(132, "split_offsets", {"type": "array", "items": "long", "element-id": 133}),
         _optional(135, "equality_ids", {"type": "array", "items": "int", "element-id": 136}),
         _optional(140, "sort_order_id", "int"),
-    ],
-}
-_MANIFEST = {
-    "type": "record",
-    "name": "manifest_entry",
-    "fields": [
-        _field(0, "status", "int"),
-        _optional(1, "snapshot_id", "long"),
-        _optional(3, "sequence_number", "long"),
-        _optional(4, "file_sequence_number", "long"),
-        _field(2, "data_file", _DATA_FILE),
-    ],
-}
+    ]
+    return {
+        "type": "record",
+        "name": "manifest_entry",
+        "fields": [
+            _field(0, "status", "int"),
+            _optional(1, "snapshot_id", "long"),
+            _optional(3, "sequence_number", "long"),
+            _optional(4, "file_sequence_number", "long"),
+            _field(2, "data_file", {"type": "record", "name": "r2", "fields": file}),
+        ],
+    }
+
+
 _SUMMARY = {
     "type": "record",
     "name": "r508",

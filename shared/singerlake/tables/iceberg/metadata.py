@@ -14,7 +14,7 @@ from singerlake.format.decoders import prepare_decoders
 from singerlake.format.exact_json import decode
 from singerlake.storage.port import Entry, Storage
 from singerlake.tables.description import url_of
-from singerlake.tables.iceberg.manifests import DELETED, FileEntry, Listed, files_in, manifests_in
+from singerlake.tables.iceberg.manifests import DELETED, FileEntry, Listed, files_in, manifests_in, without_deleted
 from singerlake.tables.state.keys import ICEBERG_METADATA, table_prefix
 
 SHOWS, NUMBER = "singerlake.id", "singerlake.number"
@@ -126,6 +126,9 @@ class _Known(
         "sequence": "last-sequence-number",
         "updated": "last-updated-ms",
         "column": "last-column-id",
+        "specs": "partition-specs",
+        "partition": "last-partition-id",
+        "orders": "sort-orders",
         "log": "snapshot-log",
     },
 ):
@@ -138,6 +141,9 @@ class _Known(
     sequence: int
     updated: int
     column: int
+    specs: list[dict[str, Any]]
+    partition: int
+    orders: list[dict[str, Any]]
     schemas: list[dict[str, Any]]
     snapshots: list[_KnownSnapshot]
     log: list[dict[str, int]]
@@ -167,6 +173,13 @@ def gone_with(storage: Storage, table: str, location: str, snapshot: Snapshot) -
     """The same of the files that the snapshot before it had, and it has not: those of all snapshots are the files of
     the last one, and these of each but the first."""
     return _of(storage, table, location, snapshot, lambda each: each.has_deleted, lambda each: each.status == DELETED)
+
+
+def list_without_deleted(storage: Storage, table: str, location: str, snapshot: Snapshot) -> bytes:
+    """The manifest list of a snapshot without the manifests of what went. Raises ``CorruptObjectError``, and what
+    storage raises."""
+    key, body = _body(storage, table, location, snapshot["manifest-list"])
+    return without_deleted(body, key=key)
 
 
 def manifests_of(storage: Storage, table: str, location: str, snapshot: Snapshot) -> Manifests | None:

@@ -7,7 +7,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import Any
@@ -39,6 +39,7 @@ from singerlake.tables.iceberg.metadata import (
     gone_with,
     hint_key,
     key_of,
+    list_without_deleted,
     manifests_of,
     metadata_prefix,
     read,
@@ -46,9 +47,18 @@ from singerlake.tables.iceberg.metadata import (
     version_key,
     versions_in,
 )
+from singerlake.tables.iceberg.partitions import (
+    LAST_PARTITION,
+    UNPARTITIONED,
+    UNSORTED,
+    Partitions,
+    order_of,
+    partitions_of,
+    with_sources,
+)
 from singerlake.tables.iceberg.schema import fields_of
 from singerlake.tables.state.commit import load
-from singerlake.tables.state.ids import numbered
+from singerlake.tables.state.ids import Numbered, numbered
 from singerlake.tables.state.keys import table_prefix
 from singerlake.tables.state.model import COLLECT, TableState
 from singerlake.tables.state.types import columns_of
@@ -62,8 +72,6 @@ SNAPSHOTS = 100
 """Snapshots that metadata keeps, as many as a state remembers writes: readers read all of them to find one."""
 Ask = Callable[[Storage, str, str, Snapshot], Manifests | None]
 """What is asked of a snapshot in metadata of a location: which of its files."""
-_LAST_PARTITION = 999
-"""The spec's last id of a partition field where there is none."""
 
 
 def has_log(state: TableState) -> bool:
@@ -136,6 +144,9 @@ def _hint(storage: Storage, table: str, version: int) -> None:
 def _written(storage: Storage, state: TableState, newest: Metadata, now: datetime) -> Mapping[str, Any]:
     """The next metadata, whose manifest and manifest list are written by then."""
     before = newest.body if newest.shows is not None and state.knows(newest.shows) else None
+    specs = [] if before is None else before["partition-specs"]
+    if with_sources(specs, _columns(state)) != specs:
+        before = None
     current = newest.current if before is not None else None
     known = None if current is None else files_of(storage, state.table, url_of(storage, state.table), current)
     if known is None:
@@ -143,17 +154,29 @@ def _written(storage: Storage, state: TableState, newest: Metadata, now: datetim
     files = {} if known is None else {each.path: each for each in known.files}
     made = _Next(state, url_of(storage, state.table), before, files, now)
     manifests: list[ManifestEntry] = []
-    # What went has a manifest of its own, so that a collector need not read of all that is there.
-    for each in (made.files, made.gone):
-        if each:
-            path = f"metadata/{random_id()}-m{len(manifests)}.avro"
-            body = manifest_of(each, made.schema)
-            storage.put(table_prefix(state.table) + path, body, if_absent=True)
-            url = f"{made.location}/{path}"
-            manifests.append(ManifestEntry(url, len(body), made.snapshot, made.sequence, each))
-    path = f"metadata/snap-{made.snapshot}-{random_id()}.avro"
+    # What went has manifests of its own, so that a collector need not read of all that is there.
+    for entries in (made.files, made.gone):
+        for spec in made.specs:
+            own = tuple(each for each in entries if each.spec == spec["spec-id"])
+            if own:
+                path = f"metadata/{random_id()}-m{len(manifests)}.avro"
+                body = manifest_of(own, made.schema, spec)
+                storage.put(table_prefix(state.table) + path, body, if_absent=True)
+                url = f"{made.location}/{path}"
+                manifests.append(ManifestEntry(url, len(body), made.snapshot, made.sequence, own))
+    path = _list_path(made.snapshot)
     storage.put(table_prefix(state.table) + path, list_of(manifests, made.words), if_absent=True)
     return made.body(f"{made.location}/{path}")
+
+
+def _list_path(snapshot: int) -> str:
+    """Where a new manifest list of a snapshot lies, from the table's folder on."""
+    return f"metadata/snap-{snapshot}-{random_id()}.avro"
+
+
+def _columns(state: TableState) -> tuple[Numbered, ...]:
+    assert isinstance(state.ids, tuple)
+    return numbered(state.ids, columns_of(state))[0]
 
 
 @dataclass(frozen=True)
@@ -183,17 +206,34 @@ class _Next:
     @cached_property
     def schema(self) -> Mapping[str, Any]:
         """The schema of the state, by the id that it has among those of ``before``."""
-        assert isinstance(self.state.ids, tuple)
-        columns, _ = numbered(self.state.ids, columns_of(self.state))
-        fields = fields_of(columns)
+        fields = fields_of(_columns(self.state))
         schemas = [] if self.before is None else self.before["schemas"]
         same = next((each["schema-id"] for each in schemas if each["fields"] == fields), None)
         fresh = max((each["schema-id"] for each in schemas), default=-1) + 1
         return {"type": "struct", "schema-id": fresh if same is None else same, "fields": fields}
 
     @cached_property
+    def partitions(self) -> Partitions:
+        return partitions_of(self.state, _columns(self.state), self.before)
+
+    @cached_property
+    def order(self) -> Mapping[str, Any]:
+        return order_of(self.state, _columns(self.state), self.before)
+
+    @property
+    def _orders(self) -> list[Mapping[str, Any]]:
+        """The orders of files. One whose column is gone was of old snapshots alone."""
+        return [UNSORTED] if self.before is None else with_sources(self.before["sort-orders"], _columns(self.state))
+
+    @property
+    def specs(self) -> list[Mapping[str, Any]]:
+        """All specs, of files that are there and of those that went."""
+        return _with(self.partitions.spec, [UNPARTITIONED] if self.before is None else self.before["partition-specs"])
+
+    @cached_property
     def files(self) -> tuple[FileEntry, ...]:
         """The files of the table."""
+        order = self.order["order-id"]
         found = []
         for file in self.state.files:
             if file.path is None:
@@ -203,7 +243,10 @@ class _Next:
             status, snapshot, sequence = (
                 (ADDED, self.snapshot, self.sequence) if was is None else (EXISTING, was.snapshot, was.sequence)
             )
-            found.append(FileEntry(status, path, file.rows, file.bytes, snapshot, sequence))
+            spec, values = self.partitions.of(file)
+            found.append(
+                FileEntry(status, path, file.rows, file.bytes, snapshot, sequence, spec["spec-id"], values, order)
+            )
         return tuple(found)
 
     @cached_property
@@ -211,7 +254,7 @@ class _Next:
         """The files that the table had."""
         listed = {each.path for each in self.files}
         return tuple(
-            FileEntry(DELETED, path, each.rows, each.bytes, self.snapshot, each.sequence)
+            replace(each, status=DELETED, snapshot=self.snapshot)
             for path, each in self.known.items()
             if path not in listed
         )
@@ -248,7 +291,7 @@ class _Next:
     def body(self, manifest_list: str) -> Mapping[str, Any]:
         """The metadata, with the manifest list at that URL."""
         assert isinstance(self.state.ids, tuple)
-        before, schema = self.before, self.schema
+        before, schema, specs = self.before, self.schema, self.specs
         at = int(self.now.timestamp() * 1000)
         if before is not None:
             at = max(at, before["last-updated-ms"] + 1)
@@ -277,11 +320,11 @@ class _Next:
                 "last-column-id": max((each.id for each in self.state.ids), default=0),
                 "schemas": [*(each for each in schemas if each["schema-id"] != schema["schema-id"]), schema],
                 "current-schema-id": schema["schema-id"],
-                "partition-specs": [{"spec-id": 0, "fields": []}],
-                "default-spec-id": 0,
-                "last-partition-id": _LAST_PARTITION,
-                "sort-orders": [{"order-id": 0, "fields": []}],
-                "default-sort-order-id": 0,
+                "partition-specs": specs,
+                "default-spec-id": self.partitions.spec["spec-id"],
+                "last-partition-id": max([LAST_PARTITION, *(x["field-id"] for each in specs for x in each["fields"])]),
+                "sort-orders": _with(self.order, self._orders),
+                "default-sort-order-id": self.order["order-id"],
                 "properties": {},
                 "current-snapshot-id": self.snapshot,
                 "refs": {"main": {"snapshot-id": self.snapshot, "type": "branch"}},
@@ -290,6 +333,10 @@ class _Next:
             },
             [*snapshots, made][-SNAPSHOTS:],
         )
+
+
+def _with(one: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [*others, *([] if one in others else [one])]
 
 
 def _with_snapshots(body: Mapping[str, Any], snapshots: Sequence[Snapshot]) -> Mapping[str, Any]:
@@ -306,7 +353,8 @@ def _with_snapshots(body: Mapping[str, Any], snapshots: Sequence[Snapshot]) -> M
 
 def leave_old_behind(storage: Storage, table: str, before: datetime) -> None:
     """Write metadata without the snapshots that name a retired file which a collector saw at ``before`` or earlier, and
-    without those before them. Raises as ``read``, ``load`` and what storage raises."""
+    without those before them. The first that stays names what went no more: paths have values of records. Raises as
+    ``read``, ``load`` and what storage raises."""
     newest = read(storage, table)
     found = load(storage, table)
     if found is None or not has_log(found.state) or newest.body is None or not _is_shown(newest, found.state):
@@ -318,12 +366,20 @@ def leave_old_behind(storage: Storage, table: str, before: datetime) -> None:
         return
     look = partial(gone_with, storage, table, location)
     for place, known in zip(
-        range(len(snapshots) - 1, 0, -1), in_parallel(look, snapshots[:0:-1], threads=THREADS), strict=True
+        range(len(snapshots) - 1, -1, -1), in_parallel(look, snapshots[::-1], threads=THREADS), strict=True
     ):
+        if known is None and not place:
+            return
         if known is None or not due.isdisjoint(each.path for each in known.files):
+            first, *others = snapshots[place:]
+            if known is not None:
+                path = _list_path(first["snapshot-id"])
+                body = list_without_deleted(storage, table, location, first)
+                storage.put(table_prefix(table) + path, body, if_absent=True)
+                first = {**first, "manifest-list": f"{location}/{path}"}
             at = newest.body["last-updated-ms"] + 1
-            body = _with_snapshots({**newest.body, "last-updated-ms": at}, snapshots[place:])
-            _put(storage, table, newest.version + 1, body)
+            made = _with_snapshots({**newest.body, "last-updated-ms": at}, [first, *others])
+            _put(storage, table, newest.version + 1, made)
             return
 
 
@@ -393,11 +449,18 @@ def disagreements(storage: Storage, table: str) -> Iterator[str]:
         return
     location = url_of(storage, table)
     known = files_of(storage, table, location, newest.current)
-    listed = {f"{location}/{file.path}": (file.rows, file.bytes) for file in state.files if file.path is not None}
+    files = {f"{location}/{file.path}": file for file in state.files if file.path is not None}
+    listed = {path: (file.rows, file.bytes) for path, file in files.items()}
     if known is None or {each.path: (each.rows, each.bytes) for each in known.files} != listed:
         yield f"the Iceberg metadata has other files than the table; {_MOVE}"
-    assert isinstance(state.ids, tuple)
-    fields = fields_of(numbered(state.ids, columns_of(state))[0])
+    else:
+        partitions = partitions_of(state, _columns(state), newest.body)
+        for each in known.files:
+            spec, values = partitions.of(files[each.path])
+            if each.spec and (each.spec, each.partition) != (spec["spec-id"], values):
+                yield f"the Iceberg metadata has a file in another partition than the table; {_MOVE}"
+                break
+    fields = fields_of(_columns(state))
     current = newest.body["current-schema-id"]
     if not any(each["schema-id"] == current and each["fields"] == fields for each in newest.body["schemas"]):
         yield f"the Iceberg metadata has other columns than the table; {_MOVE}"

@@ -62,9 +62,7 @@ def file_path(table: str, generation: int, partition: Sequence[tuple[str, str]],
     ``NameTooLongError``."""
     folders = ""
     for name, value in partition:
-        # Behind a name and "=" DuckDB, pandas and Spark read a value of that column from the path: text as a number,
-        # null for an empty one.
-        folder = f"{partition_segment(name)}-{partition_segment(value)}"
+        folder = partition_folder(name, value)
         if len(folder) > FOLDER_LIMIT:
             raise NameTooLongError(
                 f"a value of partition {name!r} takes {len(folder)} bytes in a path, {FOLDER_LIMIT} at most",
@@ -73,6 +71,13 @@ def file_path(table: str, generation: int, partition: Sequence[tuple[str, str]],
             )
         folders += f"{folder}/"
     return f"g{generation}/{folders}{table_segment(table)}-{file_id}.{extension}"
+
+
+def partition_folder(name: str, value: str) -> str:
+    """The folder of the files with that value."""
+    # Behind a name and "=" DuckDB, pandas and Spark read a value of that column from the path: text as a number, null
+    # for an empty one.
+    return f"{partition_segment(name)}-{partition_segment(value)}"
 
 
 def side_path(kind: str, file_id: str) -> str:

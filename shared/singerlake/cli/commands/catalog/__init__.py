@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from singerlake.cli.commands.catalog.ls import ls
+from singerlake.cli.commands.catalog.register import register
 from singerlake.cli.commands.catalog.serve import serve
 from singerlake.cli.commands.catalog.sync import sync
 
@@ -14,5 +15,5 @@ def catalog() -> None:
     """Show tables to engines that read Delta and Iceberg."""
 
 
-for command in (ls, sync, serve):
+for command in (ls, sync, register, serve):
     catalog.add_command(command)

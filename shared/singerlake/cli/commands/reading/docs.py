@@ -15,6 +15,15 @@ from singerlake.site.build import SiteResult, build_site
 
 _SAMPLES = 5
 
+samples_option = click.option(
+    "--samples",
+    type=click.IntRange(0, _SAMPLES),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help=f"Show the values of the newest N records of each stream, {_SAMPLES} at most. They may be secret.",
+)
+
 
 @click.group()
 def docs() -> None:
@@ -37,14 +46,7 @@ def docs() -> None:
 )
 @streams_options
 @click.option("--title", metavar="TEXT", help="What the lake is called on the pages. Default: the end of its root.")
-@click.option(
-    "--samples",
-    type=click.IntRange(0, _SAMPLES),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help=f"Show the values of the newest N records of each stream, {_SAMPLES} at most. They may be secret.",
-)
+@samples_option
 @click.option("--beside", is_flag=True, help="The folder may hold other files; they are never overwritten.")
 @result_options
 @threads_option("Streams read at once.")
