@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator
 
@@ -49,15 +49,27 @@ def objects(draw: st.DrawFn, depth: int = 2) -> dict[str, Any]:
     return made
 
 
-@given(objects(), st.dictionaries(NAMES, VALUES, max_size=5), st.lists(NAMES, max_size=2))
-def test_what_is_accepted_is_valid(schema: dict[str, Any], record: dict[str, Any], keys: list[str]) -> None:
+def check(schema: Any, keys: list[str], record: Any) -> None:
     accepts = acceptance(schema, keys)
-    line = json.dumps({"type": "RECORD", "stream": "s", "record": record}).encode() + b"\n"
-    if accepts is None or not accepts(line):
-        return
-    assert {*keys} <= {*record}
-    for draft in (Draft4Validator, Draft7Validator, Draft202012Validator):
-        draft(schema).validate(record)
+    if accepts is not None and accepts(
+        json.dumps({"type": "RECORD", "stream": "s", "record": record}).encode() + b"\n"
+    ):
+        assert {*keys} <= {*record}
+        for draft in (Draft4Validator, Draft7Validator, Draft202012Validator):
+            draft(schema).validate(record)
+
+
+# Few schemas have a value that one part alone refuses.
+@settings(max_examples=max(200, settings.default.max_examples))  # type: ignore[union-attr]
+@given(schemas(), st.lists(VALUES, max_size=10))
+def test_a_value_that_is_accepted_is_valid(schema: Any, values: list[Any]) -> None:
+    for value in values:
+        check({"properties": {"a": schema}}, [], {"a": value})
+
+
+@given(objects(), st.dictionaries(NAMES, VALUES, max_size=5), st.lists(NAMES, max_size=2))
+def test_a_record_that_is_accepted_is_valid(schema: dict[str, Any], record: dict[str, Any], keys: list[str]) -> None:
+    check(schema, keys, record)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +87,7 @@ def test_what_is_accepted_is_valid(schema: dict[str, Any], record: dict[str, Any
         ({"properties": {"e": {"type": ["null", "string"], "enum": ["a", None]}}}, {"e": None}, True),
         ({"properties": {"e": {"type": "string", "enum": ["a", None]}}}, {"e": None}, False),
         ({"properties": {"e": {"type": "string", "enum": ["a"]}}}, {"e": "b"}, False),
+        ({"properties": {"e": {"type": "null", "enum": ["", None]}}}, {"e": ""}, False),
         ({"properties": {"s": {"type": "string", "maxLength": 1}}}, {"s": "😀"}, True),
     ],
 )
@@ -93,6 +106,8 @@ def test_types_ranges_and_lengths(schema: dict[str, Any], record: dict[str, Any]
         {"type": "string", "enum": [None]},
         {"type": "any"},
         {"type": "integer", "minimum": 0.5},
+        {"type": ["integer", "number"], "maximum": 1},
+        {"type": []},
         {"type": "integer", "maximum": 2**80},
         {"type": "object", "patternProperties": {}},
         {"type": "object", "properties": {"a": False}},
