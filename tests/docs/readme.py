@@ -48,7 +48,7 @@ _VARIABLE = {
     r"\b[0-9a-w][0-9a-v]{15}\b": "<id>",
     r"\b[0-9a-f]{64}\b": "<sha256>",
     r"\S+-\d+-(?=<id>)": "",
-    r"(?<= of what bytes )\d+ to \d+": "<range>",
+    r"(?<= of the text in bytes )\d+ to \d+": "<range>",
     r"[─━═]+": "─",
     r"file:///\S*/lake/": "file://<lake>/",
     r"\b\d+ B\b": "<bytes>",

@@ -17,7 +17,7 @@ from singerlake.tables.why.why import Cell, RecordOrigin, Typed, WhyResult
 
 _LONGEST = 40
 """Characters of a value in a table of all columns."""
-_COLUMNS = ("COLUMN", "VALUE", "POINTER", ">FROM", ">TO", "MADE")
+_COLUMNS = ("COLUMN", "VALUE", "POINTER", "BYTES", "MADE")
 _EARLIER = (">OFFSET", "EXTRACTED (UTC)", "VALUE")
 
 
@@ -76,7 +76,8 @@ def _say(result: WhyResult, *, one: bool) -> None:
         for cell in result.cells:
             _say_cell(cell)
     elif result.cells:
-        table(_COLUMNS, [_row(cell) for cell in result.cells])
+        caption = "" if result.record is None else "BYTES are those of the line, from 0 and without the last"
+        table(_COLUMNS, [_row(cell) for cell in result.cells], caption=caption)
     if result.record is not None:
         _say_record(result.record)
     if result.taken_in is not None:
@@ -98,8 +99,8 @@ def _say(result: WhyResult, *, one: bool) -> None:
 
 
 def _row(cell: Cell) -> tuple[str, ...]:
-    begin, end = cell.bytes or ("", "")
-    return cell.column, cut(_text(cell.value), _LONGEST), cell.pointer or "", str(begin), str(end), ", ".join(cell.made)
+    at = "" if cell.bytes is None else "{} to {}".format(*cell.bytes)
+    return cell.column, cut(_text(cell.value), _LONGEST), cell.pointer or "", at, ", ".join(cell.made)
 
 
 def _say_cell(cell: Cell) -> None:
@@ -124,7 +125,7 @@ def _say_record(record: RecordOrigin) -> None:
     _field("file", record.file)
     checked = "checked" if record.checked else "not checked, since the file was not read whole"
     _field("sha256", f"{record.sha256}, {checked}; {size(record.bytes)}")
-    _field("line", f"{record.line} of what bytes {record.start} to {record.end} decompress to")
+    _field("line", f"{record.line} of the text in bytes {record.start} to {record.end} of the file")
     if record.original not in record.file:
         _field("written as", f"file {record.original}, joined or written anew since")
     for each in record.attached:
