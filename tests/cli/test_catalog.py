@@ -100,13 +100,17 @@ def test_a_lake_is_served_until_a_signal_comes(run: Run, folder: Path) -> None:
 def test_the_site_of_a_lake_is_served_beside_its_catalog(run: Run, folder: Path) -> None:
     assert run("project", "run").exit_code == 0
     program = [sys.executable, "-c", "from singerlake.cli.main import main; main()"]
-    command = [*program, "serve", "--port", "0", "--samples", "1"]
+    command = [*program, "serve", "--port", "0", "--samples", "1", "--mask", "*mail*"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         said = server.stdout.readline()
         url = re.fullmatch(r"lake: site and Iceberg REST catalog at (http://127\.0\.0\.1:\d+)\n", said)
         assert url is not None
         assert requests.get(f"{url[1]}/tables/users.html", timeout=30).status_code == 200
+        figures = requests.get(f"{url[1]}/metrics", timeout=30)
+        assert figures.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        assert figures.text == run("check", "--prometheus").stdout
+        assert 'singerlake_table_behind_messages{table="users"} 0' in figures.text
         told = requests.get(f"{url[1]}/v1/namespaces/published/tables", timeout=30)
         assert [each["name"] for each in told.json()["identifiers"]] == ["users"]
         server.send_signal(signal.SIGTERM)

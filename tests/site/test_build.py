@@ -25,7 +25,7 @@ from singerlake.format.state.model import Manifest, Run
 from singerlake.lake import Lake
 from singerlake.site import build
 from singerlake.site.build import SiteTrouble
-from singerlake.site.facts import gather
+from singerlake.site.facts import Sampling, gather
 from singerlake.site.totals import PERIODS
 from tests.fakes import START
 from tests.lakes import build_stream, record_line
@@ -216,11 +216,42 @@ def test_samples_go_back_over_messages_that_are_no_records(tmp_path: Path) -> No
     build_stream(lake, "t", "s", SCHEMA, [{"id": 1}, {"id": 2}], file_size=2)
     lines = [b'{"type": "ACTIVATE_VERSION", "stream": "s", "version": 7}'] * 3
     build_stream(lake, "t", "s", SCHEMA, [*lines, record_line("s", {"id": float("nan"), "odd": "\ud800"}), *lines])
-    (facts,) = gather(lake, samples=2).streams
+    (facts,) = gather(lake, sampling=Sampling(2)).streams
     assert facts.samples
     assert dict(facts.samples.rows) == {"id": ("NaN", "2"), "odd": ("\ud800", None)}
     _, pages = built(lake, tmp_path / "site", samples=2)
     assert "\\ud800" in pages["streams/t/s.html"]
+
+
+@pytest.mark.parametrize(
+    ("mask", "hidden"),
+    [
+        ((), ""),
+        (("email",), "ab"),
+        ("email", "ab"),
+        (("*MAIL*",), "abc"),
+        (("contact",), "b"),
+        (("phone", "e*_of_old"), "cd"),
+        (("*",), "abcde"),
+        (("record", "no such name"), ""),
+    ],
+    ids=str,
+)
+def test_values_of_masked_properties_are_hidden_also_within_objects(
+    tmp_path: Path, mask: str | tuple[str, ...], hidden: str
+) -> None:
+    lake = memory_lake()
+    record = {
+        "email": "secret-a",
+        "contact": {"email": "secret-b"},
+        "old": [{"Email_of_old": "secret-c", "phone": ["secret-d"]}],
+        "id": "secret-e",
+    }
+    build_stream(lake, "t", "s", {"properties": {"id": {}}}, [record])
+    _, pages = built(lake, tmp_path / "site", samples=1, mask=mask)
+    shown = {letter for letter in "abcde" if any(f"secret-{letter}" in text for text in pages.values())}
+    assert shown == set("abcde") - set(hidden)
+    assert ("(hidden)" in pages["streams/t/s.html"]) == bool(hidden)
 
 
 def test_samples_that_cannot_be_read_are_told_and_the_rest_is_shown(tmp_path: Path) -> None:

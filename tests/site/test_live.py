@@ -12,6 +12,7 @@ from singerlake.catalog.rest import application
 from singerlake.errors import AccessDeniedError, NotALakeError, StorageUnavailableError
 from singerlake.lake import Lake
 from singerlake.site.build import build_site
+from singerlake.site.facts import Sampling
 from singerlake.site.live import FRESH, LiveSite
 from tests.catalog.test_rest import answering
 from tests.fakes import FakeClock
@@ -45,7 +46,7 @@ def test_what_is_served_is_what_a_build_writes(tmp_path: Path, samples: int) -> 
     lake = hostile_lake()
     built = build_site(lake, tmp_path / "site", samples=samples)
     bodies = {file.path: (tmp_path / "site" / file.path).read_bytes() for file in built.files}
-    with answering(application(lake.storage, files=LiveSite(lake, samples=samples).get)) as ask:
+    with answering(application(lake.storage, files=LiveSite(lake, Sampling(samples)).get)) as ask:
         for path, body in bodies.items():
             told = ask(f"/{path}")
             assert told.content == body

@@ -66,10 +66,14 @@ class _RefusedError(Exception):
 
 
 def application(
-    storage: Storage, token: str | None = None, files: Callable[[str], bytes | None] | None = None
+    storage: Storage,
+    token: str | None = None,
+    files: Callable[[str], bytes | None] | None = None,
+    metrics: Callable[[], str] | None = None,
 ) -> ASGIApp:
     """The catalog as an ASGI application. ``token``: who does not send it, as a bearer token or as a password, gets
-    401. ``files``: those of a site by their paths, which are at all other paths."""
+    401. ``files``: those of a site by their paths, which are at all other paths. ``metrics``: the text for Prometheus,
+    at ``/metrics``."""
 
     def config(request: Request) -> Response:
         return JSONResponse({"defaults": {}, "overrides": {}, "endpoints": _ENDPOINTS})
@@ -111,6 +115,10 @@ def application(
     def health(request: Request) -> Response:
         return Response("ok\n", media_type="text/plain")
 
+    def measured(request: Request) -> Response:
+        assert metrics is not None
+        return Response(metrics(), media_type="text/plain; version=0.0.4")
+
     def file(request: Request) -> Response:
         assert files is not None
         path = request.path_params["path"] or "index.html"
@@ -144,6 +152,8 @@ def application(
         (f"{_TABLES}/{{table}}", table),
         ("/healthz", health),
     ]
+    if metrics is not None:
+        get.append(("/metrics", measured))
     if files is not None:
         get.append(("/{path:path}", file))
     handlers: dict[Any, Any] = {_RefusedError: refused, SingerlakeError: failed, 404: nothing, 405: unsupported}

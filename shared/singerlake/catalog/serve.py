@@ -28,9 +28,10 @@ def serve(
     token: str | None,
     ready: Callable[[str], object],
     files: Callable[[str], bytes | None] | None = None,
+    metrics: Callable[[], str] | None = None,
 ) -> None:
-    """Answer requests at ``host`` and ``port``, 0 for one that is free; ``ready`` gets the URL. ``token`` and ``files``
-    are those of ``application``. Raises ``SettingError`` where the port cannot be had."""
+    """Answer requests at ``host`` and ``port``, 0 for one that is free; ``ready`` gets the URL. ``token``, ``files``
+    and ``metrics`` are those of ``application``. Raises ``SettingError`` where the port cannot be had."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -42,7 +43,7 @@ def serve(
     with listening:
         shown = f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{listening.getsockname()[1]}")
-        answers = application(storage, token, files)
+        answers = application(storage, token, files, metrics)
         config = uvicorn.Config(
             AskedHere(answers) if token is None and is_own(host) else answers,
             log_level="warning",

@@ -15,6 +15,7 @@ from singerlake.cli.options import quiet_option
 from singerlake.cli.output import lake_named, say
 from singerlake.errors import SettingError
 from singerlake.lake import Lake
+from singerlake.tables.maintain.check import prometheus
 
 
 def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,7 +64,7 @@ def serve(
         say(f"{lake_named(lake.storage.url)}: {what} at {url}")
         sys.stdout.flush()
 
-    answer(lake.storage, host, port, token, ready, files)
+    answer(lake.storage, host, port, token, ready, files, lambda: prometheus(lake.check()))
 
 
 def _token(file: Path) -> str:

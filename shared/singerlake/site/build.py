@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from singerlake.glance import at_a_glance
 from singerlake.humanize import counted, cut, lasting, minute, second, shown, size
 from singerlake.interpreter.process import collector_paused
 from singerlake.lake import Lake
-from singerlake.site.facts import LakeFacts, gather
+from singerlake.site.facts import LakeFacts, Sampling, gather
 from singerlake.site.folder import SiteFolder, open_folder
 from singerlake.site.pages import Site
 from singerlake.tables.state.keys import PUBLISHED
@@ -84,6 +84,7 @@ def build_site(
     *,
     title: str | None = None,
     samples: int = 0,
+    mask: str | Sequence[str] = (),
     beside: bool = False,
     threads: int = THREADS,
     progress: Report | None = None,
@@ -91,9 +92,9 @@ def build_site(
     """Write a static site about a lake into the folder ``output``, as ``singerlake docs build`` does. The folder is new
     or empty, or that of an earlier build; with ``beside`` it may hold other files. ``tap`` and ``stream``, names or
     patterns, make a site of some streams and the tables that are made from them. ``title`` is what the lake is called
-    on the pages, the end of its root by default. ``samples``: how many of each stream's newest records are shown.
-    ``threads`` is how many streams are read at once, and ``progress`` counts streams, and then files
-    that are written.
+    on the pages, the end of its root by default. ``samples``: how many of each stream's newest records
+    are shown, without the values of properties whose names, or patterns of them, are in ``mask``. ``threads`` is how
+    many streams are read at once, and ``progress`` counts streams, and then files that are written.
 
     The same lake at the same time gives the same bytes. A tap, a stream or a table that cannot be read is among the
     ``troubles``, and its page says why. Raises ``SettingError`` before anything is read where the folder may not be
@@ -108,7 +109,8 @@ def build_site(
     # Schemas and pages are many objects and none of them holds itself, so there is nothing to look for.
     with collector_paused():
         bar = reporting(progress, "streams")
-        facts = gather(lake, tap, stream, title=title, samples=samples, threads=threads, progress=bar)
+        sampling = Sampling(samples, (mask,) if isinstance(mask, str) else mask)
+        facts = gather(lake, tap, stream, title=title, sampling=sampling, threads=threads, progress=bar)
         files, removed = _write(folder, facts, reporting(progress, "files"))
         return SiteResult(lake.storage.url, str(output), files, removed, tuple(_troubles(facts)))
 

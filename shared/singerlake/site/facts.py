@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -39,6 +40,7 @@ _MESSAGES = 200
 PROPERTIES = 60
 _VALUE, _NAME = 80, 120
 """Characters that are shown of a value, of a property's name."""
+HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,39 @@ class Samples:
     left_out: int = 0
 
 
-def take_samples(stream: LakeStream, manifest: Manifest, count: int) -> Samples:
-    """The newest ``count`` records. Raises ``MissingFileError``, ``BrokenFileError`` and what storage raises."""
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How many of a stream's newest records are shown, and the names of properties, or patterns of them as ``*_email``,
+    whose values are hidden, also within objects."""
+
+    count: int = 0
+    mask: Sequence[str] = ()
+
+    def hide(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record as it is shown. Raises ``RecursionError`` for one that is nested too deeply."""
+
+        def shown(properties: dict[str, Any]) -> dict[str, Any]:
+            return {name: HIDDEN if self._hides(name) else value for name, value in properties.items()}
+
+        found: dict[str, Any] = json.loads(json.dumps(record), object_hook=shown) if self.mask else record
+        return found
+
+    def _hides(self, name: str) -> bool:
+        return any(fnmatchcase(name.casefold(), pattern.casefold()) for pattern in self.mask)
+
+
+NO_SAMPLES = Sampling()
+
+
+def take_samples(stream: LakeStream, manifest: Manifest, sampling: Sampling) -> Samples:
+    """The newest records. Raises ``MissingFileError``, ``BrokenFileError`` and what storage raises."""
+    count = sampling.count
     records: list[dict[str, Any]] = []
     for file in list(reversed(manifest.files[-_FILES:])):
         if len(records) >= count:
             break
-        records += reversed(_last(stream, Slice(file, max(0, file.messages - _MESSAGES)), count - len(records)))
+        part = Slice(file, max(0, file.messages - _MESSAGES))
+        records += reversed(list(_records(_last(stream, part, count - len(records)), sampling)))
     return samples_of(records)
 
 
@@ -71,22 +99,22 @@ def samples_of(records: list[dict[str, Any]]) -> Samples:
     return Samples(len(records), rows, max(0, len(names) - PROPERTIES))
 
 
-def _last(stream: LakeStream, part: Slice, count: int) -> list[dict[str, Any]]:
+def _last(stream: LakeStream, part: Slice, count: int) -> Iterable[bytes]:
     lines: deque[bytes] = deque(maxlen=count)
     for block in stream.read(part):
         lines.extend(line for line in block.data.split(b"\n") if line and is_record_line(line))
-    return list(_records(lines))
+    return lines
 
 
-def _records(lines: deque[bytes]) -> Iterator[dict[str, Any]]:
+def _records(lines: Iterable[bytes], sampling: Sampling) -> Iterator[dict[str, Any]]:
     for line in lines:
         # json takes what Python-made taps write and strict readers refuse: NaN, lone surrogates.
         try:
             record = json.loads(line).get("record")
+            if isinstance(record, dict):
+                yield sampling.hide(record)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict):
-            yield record
 
 
 def _text(value: Any) -> str:
@@ -246,7 +274,7 @@ def gather(
     stream: str | None = None,
     *,
     title: str | None = None,
-    samples: int = 0,
+    sampling: Sampling = NO_SAMPLES,
     threads: int = THREADS,
     progress: Progress = UNSEEN,
 ) -> LakeFacts:
@@ -266,7 +294,7 @@ def gather(
     pairs = [(tap, name) for tap, names, _ in listed for name in names]
     progress.sized(len(pairs))
     streams: dict[tuple[str, str], StreamFacts] = {}
-    for facts in in_parallel(lambda pair: _stream(lake, *pair, samples), pairs, threads=threads):
+    for facts in in_parallel(lambda pair: _stream(lake, *pair, sampling), pairs, threads=threads):
         streams[facts.tap, facts.stream] = facts
         progress.advance(1)
     notes = metadata.taps if metadata else {}
@@ -296,7 +324,7 @@ def _listed(lake: Lake, tap: str) -> tuple[list[str], str | None]:
         return [], _said(error)
 
 
-def _stream(lake: Lake, tap: str, name: str, samples: int) -> StreamFacts:
+def _stream(lake: Lake, tap: str, name: str, sampling: Sampling) -> StreamFacts:
     try:
         stream = lake.stream(tap, name)
         # Never from the data files: nothing but a state remembers runs, and there may be a million files.
@@ -306,7 +334,7 @@ def _stream(lake: Lake, tap: str, name: str, samples: int) -> StreamFacts:
         if not manifest.schemas.keys() >= manifest.versions.keys():
             return _troubled(tap, name, "a version has no schema; run 'singerlake verify'")
         census = take_census(lake.storage, tap, name, lambda: manifest)
-        taken, trouble = _samples(lake, manifest, samples)
+        taken, trouble = _samples(lake, manifest, sampling)
         # A lock tells whether such a run is lost; a page of runs that ended takes no request more.
         unsaid = any(run.status == "running" for run in manifest.runs)
         locks = tuple(locks_of(lake.storage, tap, name)) if unsaid else ()
@@ -350,11 +378,11 @@ def _rows_id(state: TableState) -> str:
         return ""  # The name of a column has half a character, so that no statement read it.
 
 
-def _samples(lake: Lake, manifest: Manifest, count: int) -> tuple[Samples | None, str | None]:
-    if not count:
+def _samples(lake: Lake, manifest: Manifest, sampling: Sampling) -> tuple[Samples | None, str | None]:
+    if not sampling.count:
         return None, None
     try:
-        return take_samples(lake.stream(manifest.tap, manifest.stream), manifest, count), None
+        return take_samples(lake.stream(manifest.tap, manifest.stream), manifest, sampling), None
     except SingerlakeError as error:
         return None, f"no sample of values: {_said(error)}"
 

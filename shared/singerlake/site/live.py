@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from singerlake.errors import SingerlakeError
 from singerlake.lake import Lake
 from singerlake.site.build import bodies, environment
-from singerlake.site.facts import gather
+from singerlake.site.facts import NO_SAMPLES, Sampling, gather
 from singerlake.site.pages import Site
 
 FRESH = 5.0
@@ -21,10 +21,10 @@ class LiveSite:
     """The files of ``build_site`` by their paths, for any number of threads. The lake is asked at once, and then where
     somebody wants a page. Raises ``SettingError`` where jinja2 is missing."""
 
-    def __init__(self, lake: Lake, *, samples: int = 0) -> None:
+    def __init__(self, lake: Lake, sampling: Sampling = NO_SAMPLES) -> None:
         environment()
         self._lake = lake
-        self._samples = samples
+        self._sampling = sampling
         self._asking = threading.Lock()
         self._ask()
 
@@ -47,7 +47,7 @@ class LiveSite:
         begun = self._lake.clock.monotonic()
         self._files: Mapping[str, Callable[[], bytes]] | SingerlakeError
         try:
-            self._files = dict(bodies(Site(gather(self._lake.require(), samples=self._samples))))
+            self._files = dict(bodies(Site(gather(self._lake.require(), sampling=self._sampling))))
         except SingerlakeError as error:
             self._files = error
         ended = self._lake.clock.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,24 @@ from singerlake.site.build import SiteResult, build_site
 
 _SAMPLES = 5
 
-samples_option = click.option(
-    "--samples",
-    type=click.IntRange(0, _SAMPLES),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help=f"Show the values of the newest N records of each stream, {_SAMPLES} at most. They may be secret.",
-)
+
+def samples_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--samples and --mask."""
+    mask = click.option(
+        "--mask",
+        multiple=True,
+        metavar="NAME",
+        help="Hide the values of this property in samples, or of those that match a pattern, as '*email*'. Repeatable.",
+    )
+    samples = click.option(
+        "--samples",
+        type=click.IntRange(0, _SAMPLES),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help=f"Show the values of the newest N records of each stream, {_SAMPLES} at most. They may be secret.",
+    )
+    return samples(mask(function))
 
 
 @click.group()
@@ -46,7 +57,7 @@ def docs() -> None:
 )
 @streams_options
 @click.option("--title", metavar="TEXT", help="What the lake is called on the pages. Default: the end of its root.")
-@samples_option
+@samples_options
 @click.option("--beside", is_flag=True, help="The folder may hold other files; they are never overwritten.")
 @result_options
 @threads_option("Streams read at once.")
