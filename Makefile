@@ -8,8 +8,8 @@ READY  := $(VENV)/.ready
 DEMO   := $(VENV)/.demo
 COMPILED := tools/compile_hook.py $(wildcard shared/singerlake/*/_*.c shared/singerlake/*/*/_*.c shared/singerlake/*/*/_*.h)
 SERVERS := $(VENV)/.servers
-# On two cores: tests wait for servers and processes for more than a third of their time.
-PYTEST_ARGS ?= -n 3
+# On two cores: tests wait for servers and processes for a third of their time and more.
+PYTEST_ARGS ?= -n 4
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; choose one: make PYTHON=python3.12")'
 EXTRAS := spark dynamodb postgres azure gcs docs
 comma := ,

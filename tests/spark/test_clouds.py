@@ -35,7 +35,7 @@ def in_google() -> Iterator[tuple[str, dict[str, str]]]:
         yield "gs://lakes/a prefix", {"gcs_endpoint_url": server.endpoint_url}
 
 
-@pytest.mark.parametrize("place", [in_azure, in_google])
+@pytest.mark.parametrize("place", [in_azure, pytest.param(in_google, marks=pytest.mark.soak)])
 def test_a_stream_is_written_read_followed_and_made_a_table(
     spark: SparkSession, place: type[object], tmp_path: Path
 ) -> None:

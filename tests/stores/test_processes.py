@@ -69,7 +69,9 @@ PLACES = (
 """Where the lake is, which manifest store keeps it, and whether the stream was born before or by all at once."""
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(
+    params=[*PLACES[:2], *(pytest.param(each, marks=pytest.mark.soak) for each in PLACES[2:6]), *PLACES[6:]]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     where, kind, births = request.param.split()
     root, s3 = str(tmp_path / "lake"), None

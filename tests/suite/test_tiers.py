@@ -106,8 +106,8 @@ def test_what_one_command_leaves_out_another_one_runs(chosen: dict[str, list[str
         *cases("thorough_crossed", ["ax", "by", "cz", "dx", "ey"]),
         *cases("crossed", ["ay", "bz", "cx", "dy", "ez"]),
         *cases("sampled", map("".join, itertools.product("bd", "xyz"))),
-        *cases("first_turn", map("".join, itertools.product("de", "xyz"))),
-        *cases("second_turn", map("".join, itertools.product("ea", "xyz"))),
+        *cases("first_turn", ["dx", "dy", "dz"]),
+        *cases("second_turn", ["ex", "ey", "ez"]),
         *cases("turn_of_both", ["ax", "by", "cz", "dx"]),
     }
     left = {

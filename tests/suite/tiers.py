@@ -13,8 +13,8 @@ first one of a test that is marked ``thorough`` is ``make test-thorough``. Of se
     Three values of this parameter stay, the first one, the last one, and one between them. The others go to the next
     command.
 ``in_turn("store")``
-    One value stays, the next one for each test of a module: all tests together have each value. The two values after it
-    go to the next command, of several parameters a diagonal, and the others to the last one.
+    One value stays, the next one for each test of a module: all tests together have each value. The value after it goes
+    to the next command, of several parameters a diagonal, and the others to the last one.
 
 What is not named in the mark stays whole. A test of random examples is also marked ``property``: ``make test-soak``
 runs it once more with many.
@@ -81,8 +81,8 @@ def _later(mark: pytest.Mark, places: Sequence[Place], turn: int) -> Callable[[P
     if mark.name == "crossed":
         chosen = [diagonal(), diagonal(1)]
     else:
-        here = [{tuple((turn + shift) % size for size in sizes.values())} for shift in range(3)]
-        chosen = [here[0], here[1] | here[2] if len(sizes) == 1 else diagonal()]
+        here = [{tuple((turn + shift) % size for size in sizes.values())} for shift in range(2)]
+        chosen = [here[0], here[1] if len(sizes) == 1 else diagonal()]
 
     def later(place: Place) -> int:
         found = tuple(place.get(name, 0) for name in sizes)

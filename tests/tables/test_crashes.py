@@ -254,8 +254,9 @@ def failing() -> Iterator[Any]:
                 some = () if row == column else (pytest.mark.thorough,)
                 yield pytest.param(kind, error, 5, id=f"{kind}-{error}-some", marks=some)
             if is_whole:
-                # That of sorted tables takes as long as those of all others.
-                long = pytest.mark.soak if kind == "sorted" else pytest.mark.thorough
+                # That of sorted tables takes as long as those of all others, and those of delta and history as others.
+                is_long = kind == "sorted" or (kind in ("delta", "history") and error != "killed")
+                long = pytest.mark.soak if is_long else pytest.mark.thorough
                 yield pytest.param(kind, error, 1, id=f"{kind}-{error}-all", marks=long)
 
 

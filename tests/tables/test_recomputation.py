@@ -10,7 +10,7 @@ from tests.tables.cases import case
 from tests.tables.shrink import shrunk
 from tests.tables.tables import check_case
 
-QUICK, MORE, ALL, GROUP = 10, 70, 2010, 20
+QUICK, MORE, ALL, GROUP = 10, 50, 2010, 20
 RARE = (948, 1321, 1386, 1599, 1655)
 """With these seeds each two values that declarations and sizes have among the first 2000 seeds come together."""
 

@@ -83,7 +83,16 @@ def project(tmp_path: Path, java: Java) -> Project:
     return Project(tmp_path, java)
 
 
-def test_a_streaming_table_reads_what_is_new_with_its_schema_also_where_a_type_widens(project: Project) -> None:
+def test_a_streaming_table_has_its_schema_also_where_a_type_is_wider(project: Project) -> None:
+    project.capture(NARROW, (1, 7, 0.5), (2, 8, 1.0))
+    project.capture(WIDE, (3, 7, 2.0), (4, 7.5, 4.0))
+    done = project.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_widened(project)
+
+
+@pytest.mark.soak
+def test_it_reads_what_is_new_also_where_a_type_widens(project: Project) -> None:
     project.capture(NARROW, (1, 7, 0.5), (2, 8, 1.0))
     done = project.run()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -91,6 +100,10 @@ def test_a_streaming_table_reads_what_is_new_with_its_schema_also_where_a_type_w
     project.capture(WIDE, (3, 7, 2.0), (4, 7.5, 4.0))
     done = project.run()
     assert done.returncode == 0, done.stdout + done.stderr
+    check_widened(project)
+
+
+def check_widened(project: Project) -> None:
     found = project.rows("orders")
     assert [row[:3] for row in found] == [(1, 7, 0.5), (2, 8, 1.0), (3, 7, 2.0), (4, None, 4.0)]
     assert "7.5" in str(found[3][3])

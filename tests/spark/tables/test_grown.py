@@ -72,8 +72,8 @@ def test_new_rows_come_behind_the_others_as_if_all_were_made_anew(spark: SparkSe
     _compare(spark, lake, 0, 1, FEW, ())
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2])
 def test_more_statements_and_batches(spark: SparkSession, lake: Lake, seed: int) -> None:
     _compare(spark, lake, seed, 3, CONTINUED, ANEW)
 

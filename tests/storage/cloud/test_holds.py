@@ -115,6 +115,7 @@ def check(commands: Commands, files: int) -> None:
     assert commands.replayed() == RECORDS
 
 
+@pytest.mark.crossed("scheme", "store")
 @pytest.mark.parametrize("store", ["lockfile", "log"])
 @pytest.mark.parametrize("scheme", ["az", "gs"])
 def test_one_object_that_is_held_stays_until_it_is_released(

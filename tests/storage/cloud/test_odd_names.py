@@ -92,7 +92,8 @@ def listed(commands: Commands) -> set[tuple[str, str]]:
     return {(tap["tap"], each["stream"]) for tap in taps for each in tap["streams"]}
 
 
-@pytest.mark.parametrize("store", ["lockfile", pytest.param("log", marks=pytest.mark.soak)])
+@pytest.mark.crossed("scheme", "store")
+@pytest.mark.parametrize("store", ["log", "lockfile"])
 @pytest.mark.parametrize("scheme", ["az", "gs"])
 def test_every_stream_comes_back(clouds: dict[str, Cloud], tmp_path: Path, scheme: str, store: str) -> None:
     cloud = clouds[scheme]

@@ -99,7 +99,10 @@ def test_a_table_as_of_an_offset_is_that_of_a_lake_that_ends_there() -> None:
     assert _check(range(20)) > 20
 
 
-@pytest.mark.parametrize("first", [pytest.param(first, marks=pytest.mark.thorough) for first in range(20, 300, 40)])
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "first", [20, 60, *(pytest.param(first, marks=pytest.mark.soak) for first in range(100, 300, 40))]
+)
 def test_so_it_is_for_many_more(first: int) -> None:
     assert _check(range(first, first + 40)) > 20
 

@@ -44,7 +44,7 @@ from tests.tables.tables import (
 )
 from tests.tables.typed import columns_of, written
 
-QUICK, ALL, GROUP = 13, 213, 20
+QUICK, MORE, ALL, GROUP = 13, 73, 213, 20
 
 
 def _context(lake: Lake) -> StreamContext:
@@ -171,8 +171,13 @@ def test_bytes_parse_to_the_cell() -> None:
     assert sum(check_table(case(seed)) for seed in range(QUICK)) > 300
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    "first", [pytest.param(first, marks=pytest.mark.thorough) for first in range(QUICK, ALL, GROUP)]
+    "first",
+    [
+        *range(QUICK, MORE, GROUP),
+        *(pytest.param(first, marks=pytest.mark.soak) for first in range(MORE, ALL, GROUP)),
+    ],
 )
 def test_bytes_of_many_more_tables_parse_to_the_cell(first: int) -> None:
     assert sum(check_table(case(seed)) for seed in range(first, first + GROUP)) > 200

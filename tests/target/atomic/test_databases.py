@@ -99,6 +99,7 @@ def test_more_streams_than_dynamodb_commits_at_once_end_the_run_before_all_is_up
 
 
 @pytest.mark.thorough
+@pytest.mark.crossed("atomic", "moment")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_target_that_is_killed_leaves_all_of_its_run_or_nothing_and_the_next_one_shows_what_there_is(
     tmp_path: Path, atomic: dict[str, Any], moment: str

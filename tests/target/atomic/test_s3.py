@@ -93,7 +93,7 @@ def runs_in(found: dict[str, list[int]], atomic: set[int]) -> set[int]:
 
 
 @pytest.mark.thorough
-@pytest.mark.sampled(moment=3)
+@pytest.mark.sampled(moment=2)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_target_that_is_killed_leaves_all_of_its_run_or_nothing(
     s3: S3Server, root: str, moment: str, monkeypatch: pytest.MonkeyPatch

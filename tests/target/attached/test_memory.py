@@ -51,7 +51,7 @@ def test_a_file_of_two_gigabytes_takes_less_than_100_megabytes(tmp_path: Path) -
     assert [row.bytes for row in rows(tmp_path / "lake")] == [2048 * MB]
 
 
-@pytest.mark.thorough
+@pytest.mark.soak
 def test_so_does_one_that_goes_up_in_parts(tmp_path: Path) -> None:
     # The server holds what it is given in memory, and for as long as it runs.
     with s3_server() as s3:
