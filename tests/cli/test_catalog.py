@@ -11,8 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import requests
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import StaticTable
 
 from singerlake.lake import Lake
@@ -59,6 +61,28 @@ def test_what_describes_tables_is_listed_and_after_a_copy_brought_up(run: Run, f
     assert [each["current"] for each in told["entries"]] == [True, True]
     found = StaticTable.from_metadata(told["entries"][1]["url"])
     assert found.scan().to_arrow().num_rows == 1
+
+
+def test_a_run_registers_its_tables_and_a_catalog_that_is_down_stops_nothing(run: Run, folder: Path) -> None:
+    down = run("project", "run", "--register", "http://127.0.0.1:9/catalog", "--json")
+    assert down.exit_code == 0
+    assert [each["status"] for each in json.loads(down.stdout)["tables"]] == ["made"] * 2
+    assert "note: tables are not registered: the catalog failed: ConnectionError" in down.stderr
+    to = f"sqlite:///{folder / 'catalog.db'}"
+    told = run("project", "run", "--register", to)
+    assert (told.exit_code, told.stderr) == (0, "")
+    found = load_catalog("default", uri=to).load_table("published.users")
+    assert found.metadata_location.endswith("/users/metadata/v1.metadata.json")
+    take_name(found.catalog, folder)
+    told = run("project", "run", "--register", to)
+    assert told.exit_code == 0
+    assert "note: users: not registered: the catalog has another table 'published.users'" in told.stderr
+
+
+def take_name(catalog: Catalog, folder: Path) -> None:
+    """Have the name lead to a table of others."""
+    catalog.drop_table("published.users")
+    catalog.create_table("published.users", pa.schema([("x", pa.int64())]), location=f"file://{folder}/theirs")
 
 
 def test_where_no_table_is_described_that_is_said(run: Run) -> None:

@@ -14,7 +14,9 @@ from singerlake.cli.commands.project.options import Project, with_project
 from singerlake.cli.commands.project.report import Report, plan_report
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import follow_options, result_options
-from singerlake.cli.output import progress
+from singerlake.cli.output import progress, shown
+from singerlake.errors import SingerlakeError
+from singerlake.lake import Lake
 from singerlake.tables.declaration.streams import Resolved
 from singerlake.tables.project import run_tables
 from singerlake.tables.run.one_table import TableResult
@@ -27,10 +29,22 @@ from singerlake.upkeep.result import reporting
 @partial(with_project, declared=True)
 @click.option("--full-refresh", is_flag=True, help="Make every table anew, from the first message on.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, as 'project plan' does, and write nothing.")
+@click.option(
+    "--register",
+    metavar="NAME|URI",
+    help="Then have this Iceberg catalog lead to the tables, as 'catalog register' does. The next run tries again.",
+)
 @follow_options("--follow", does="Go on until a signal ends it: run what has something new.", every="10s")
 @table_engine_options
 @result_options
-def run(project: Project, full_refresh: bool, dry_run: bool, follow: float | None, engines: EngineChoice) -> int:
+def run(
+    project: Project,
+    full_refresh: bool,
+    dry_run: bool,
+    register: str | None,
+    follow: float | None,
+    engines: EngineChoice,
+) -> int:
     """Bring tables up to their streams: read what is new, write files, and publish each table in one write.
 
     A table that was interrupted or failed stays as it was; the others are made all the same. Run it again where it was
@@ -60,6 +74,8 @@ def run(project: Project, full_refresh: bool, dry_run: bool, follow: float | Non
                     together=engines.may_be_here,
                     began=began,
                 )
+            if register is not None:
+                _register(project.lake, register)
 
         if follow is not None:
             follow_tables(project, run_all, opened.check, every=follow)
@@ -69,3 +85,13 @@ def run(project: Project, full_refresh: bool, dry_run: bool, follow: float | Non
         for result in run_all(tables):
             report.add(result)
     return report.end()
+
+
+def _register(lake: Lake, to: str) -> None:
+    """Have a catalog lead to the tables. What fails is said, and changes nothing else."""
+    try:
+        failed = [f"{failure.table}: not registered: {failure.error}" for failure in lake.register_tables(to).failed]
+    except SingerlakeError as error:
+        failed = [f"tables are not registered: {error}"]
+    for each in failed:
+        click.echo(f"note: {shown(each)}", err=True)
