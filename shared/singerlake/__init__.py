@@ -108,6 +108,7 @@ __all__ = [
     "ProjectedTable",
     "RetryableError",
     "S3Settings",
+    "SchemaChangeError",
     "SettingError",
     "SingerlakeError",
     "StorageFullError",

@@ -109,6 +109,10 @@ class InvalidSchemaError(InputError):
     """A SCHEMA message without what the Singer specification requires of it."""
 
 
+class SchemaChangeError(InputError):
+    """A schema changes in a way that ``schema_changes`` does not allow."""
+
+
 class TruncatedInputError(InputError):
     """The input stopped in the middle of a line; whole lines before it are committed."""
 

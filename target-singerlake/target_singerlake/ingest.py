@@ -21,6 +21,7 @@ from singerlake.errors import (
     InputError,
     InvalidMessageError,
     NameTooLongError,
+    SchemaChangeError,
     TruncatedInputError,
 )
 from singerlake.format.layout import stream_segment
@@ -46,6 +47,7 @@ from target_singerlake.input.passthrough import PassthroughDecoder, RecordCheck,
 from target_singerlake.input.quarantine import Quarantine
 from target_singerlake.input.reader import Input, Waker
 from target_singerlake.input.schema import Schema, schema_of, state_value
+from target_singerlake.input.schema_changes import SchemaChanges
 from target_singerlake.input.validation import Validators
 from target_singerlake.mapped import MappedDecoder
 from target_singerlake.progress import Progress
@@ -128,6 +130,8 @@ class Ingest:
         if rewriter is not None:
             rewriter.requires_keys = self._quarantine is None
         self._validators = Validators() if validates else None
+        self._changes = SchemaChanges(settings.schema_changes or {}, self._publisher.state)
+        self._refused: dict[str, tuple[Schema, SchemaChangeError]] = {}
         self._signal: int | None = None
         self._counts: Counter[str] = Counter()
 
@@ -238,16 +242,29 @@ class Ingest:
 
     def _validated(self, validators: Validators, record: Records) -> Records:
         """The record, or that of the quarantine in its place. Raises ``RecordAgainstSchemaError`` without one."""
+        if record.stream in self._refused:
+            return self._quarantined(record, *self._refused[record.stream])
         schema = self._schema_of(record.stream, record.number)
         try:
             validators.check(schema, record)
         except RecordAgainstSchemaError as error:
-            if self._quarantine is None:
-                raise
-            own, record = self._quarantine.take(schema, record, error)
-            if self._streams.use_schema(own):
-                self._progress.seen(own.stream)
+            return self._quarantined(record, schema, error)
         return record
+
+    def _quarantined(
+        self, record: Records, schema: Schema, error: RecordAgainstSchemaError | SchemaChangeError
+    ) -> Records:
+        if self._quarantine is None:
+            raise error
+        own, record = self._quarantine.take(schema, record, error)
+        self._use(own)
+        return record
+
+    def _use(self, schema: Schema) -> bool:
+        """Make a schema its stream's; whether it says something new."""
+        if is_new := self._streams.use_schema(schema):
+            self._progress.seen(schema.stream)
+        return is_new
 
     def _records(self, records: Records) -> None:
         if self._attaching and records.stream in self._attaching:
@@ -280,25 +297,41 @@ class Ingest:
         elif message.kind == "SCHEMA":
             self._schema(message)
         elif message.kind == "ACTIVATE_VERSION":
-            self._streams.add(message.stream, message.line, 1, None, held=message.held)
+            self._activation(message)
         else:
             self._batch(message)
 
     def _schema(self, message: Message) -> None:
         known = self._streams.schema(message.stream)
+        self._refused.pop(message.stream, None)
         if known is not None and known.line == message.line:
             return
         schema = schema_of(message.line, message.number)
         # Asked here, since threads that would raise it later may not have committed what came before.
         stream_segment(schema.stream)
-        if self._streams.use_schema(schema):
-            # A record without its key is for the quarantine.
-            keys = schema.content.key_properties if self._quarantine is None else ()
-            self._checks[schema.stream] = RecordCheck(schema.stream, keys)
-            self._progress.seen(schema.stream)
-            if self._attaching:
-                self._attaching.schema(schema)
+        # A record without its key is for the quarantine.
+        keys = schema.content.key_properties if self._quarantine is None else ()
+        try:
+            self._changes.check(schema, known, message.number)
+        except SchemaChangeError as error:
+            if self._quarantine is None:
+                raise
+            self._refused[schema.stream] = schema, error
+            self._checks.setdefault(schema.stream, RecordCheck(schema.stream, keys))
+        else:
+            if self._use(schema):
+                self._checks[schema.stream] = RecordCheck(schema.stream, keys)
+                if self._attaching:
+                    self._attaching.schema(schema)
         self._take_outcomes()
+
+    def _activation(self, message: Message) -> None:
+        stream, line = message.stream, message.line
+        if stream in self._refused and self._quarantine is not None:
+            own, line = self._quarantine.activation(self._refused[stream][0], message)
+            stream = own.stream
+            self._use(own)
+        self._streams.add(stream, line, 1, None, held=message.held)
 
     def _state(self, message: Message) -> None:
         value = state_value(message.line, message.number)

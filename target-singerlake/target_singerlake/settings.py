@@ -160,6 +160,14 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         enum=["fail", "quarantine"],
         default="fail",
     ),
+    "schema_changes": setting(
+        "object",
+        "Changes of schemas",
+        'What the schema of a stream may become, by the stream\'s name or a pattern, such as `{"orders": "freeze", '
+        '"*": "additive"}`: `evolve` any other one, `additive` one that has more properties and changes no other, '
+        "`freeze` none. What breaks this is done with as `invalid_records` says. Default: any.",
+        additionalProperties={"type": "string", "enum": ["evolve", "additive", "freeze"]},
+    ),
     "add_record_metadata": truth_setting(
         "Add record metadata",
         "Add the `_sdc_*` properties to every record. Records are then written anew, which takes longer.",
@@ -275,6 +283,7 @@ class Settings:
     atomic_run: bool
     validate_records: bool
     invalid_records: Literal["fail", "quarantine"]
+    schema_changes: Mapping[str, Literal["evolve", "additive", "freeze"]] | None
     add_record_metadata: bool
     spool_dir: str | None
     lock: LockSettings

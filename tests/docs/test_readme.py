@@ -67,7 +67,7 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
     assert ran == {
         "tables": 12,
         "mappers": 1,
-        "bad-records": 6,
+        "bad-records": 8,
         "verify": 3,
         "copy": 4,
         "stores": 2,
