@@ -62,9 +62,10 @@ def test_the_tutorial_and_the_how_tos_that_go_on_from_it_print_what_is_shown(tmp
     assert follow(DOCS / "tutorial.md", tmp_path, programs) == 10
     ran = {
         name: follow(DOCS / f"how-to/{name}.md", tmp_path, programs)
-        for name in ("tables", "mappers", "bad-records", "verify", "copy", "stores", "catalog", "sql")
+        for name in ("production", "tables", "mappers", "bad-records", "verify", "copy", "stores", "catalog", "sql")
     }
     assert ran == {
+        "production": 5,
         "tables": 12,
         "mappers": 1,
         "bad-records": 8,
