@@ -148,6 +148,17 @@ def test_a_queue_that_is_not_there_is_told_once_and_costs_no_patience(place: Pla
     assert kept_ids(place.root) == list(range(10))
 
 
+def test_a_schema_is_held_to_the_newest_one_that_a_worker_committed(place: Place) -> None:
+    other = schema().replace(b'"integer"', b'"string"', 1)
+    with working(place):
+        done = place.run([*lines(1, 3), other, *records(9)], schema_changes={"*": "freeze"}, **SMALL)
+        assert (done.code, done.last_state) == (1, {"at": 4})
+        done = place.run([other, *records(9)], schema_changes={"*": "freeze"}, **SMALL)
+    assert done.code == 1
+    assert "schema_changes says freeze" in done.log
+    assert kept_ids(place.root) == list(range(4))
+
+
 def test_several_targets_and_two_workers_at_once(place: Place) -> None:
     with working(place, "--threads", "2"), working(place, "--threads", "2"):
         processes = [place.begin(lines(100 * (at + 1), 12), **PATIENT, **SMALL) for at in range(4)]
