@@ -34,7 +34,12 @@ class _Field:
 
     @property
     def transform(self) -> str:
-        return self.declared.unit or _IDENTITY
+        """The transform that is said. Of a date it is the day in place of the date, and the year in place of the month:
+        DuckDB 1.4.4 leaves out files by the other two that have rows."""
+        unit = self.declared.unit
+        if isinstance(self.column.type, Date):
+            return {None: "day", "month": "year"}.get(unit, unit or "")
+        return unit or _IDENTITY
 
     @property
     def folder(self) -> str:
@@ -57,7 +62,7 @@ def _identity(column: Column, text: str) -> Any:
         return {"true": True, "false": False}[text]
     if isinstance(column, Integer):
         return int(text)
-    return datetime.date.fromisoformat(text) if isinstance(column, Date) else text
+    return text
 
 
 def _hour(column: Column, text: str) -> int:
@@ -67,7 +72,7 @@ def _hour(column: Column, text: str) -> int:
 
 _VALUES: dict[str, Callable[[Column, str], Any]] = {
     _IDENTITY: _identity,
-    "year": lambda _, text: int(text) - _EPOCH.year,
+    "year": lambda _, text: int(text[:4]) - _EPOCH.year,
     "month": lambda _, text: (int(text[:4]) - _EPOCH.year) * 12 + int(text[5:]) - 1,
     "day": lambda _, text: datetime.date.fromisoformat(text),
     "hour": _hour,
@@ -75,7 +80,8 @@ _VALUES: dict[str, Callable[[Column, str], Any]] = {
 
 
 def _is_alike(transform: str, column: Column) -> bool:
-    """Whether the values of partitions are those of the specification's transform. A zoned time is UTC in both."""
+    """Whether the values of partitions are those of the specification's ``transform``, or tell them. A zoned time is
+    UTC in both."""
     if transform == _IDENTITY:
         return isinstance(column, Boolean | Integer | Text | JsonText | Date)
     return isinstance(column, Timestamp) or (isinstance(column, Date) and transform != "hour")
@@ -118,8 +124,8 @@ def partitions_of(state: TableState, columns: Sequence[Numbered], before: Mappin
         said = {"source-id": column.id, "transform": field.transform}
         id = known.setdefault(_meaning(said), max([LAST_PARTITION, *known.values()]) + 1)
         # A partition may not have the name of a column that is another thing.
-        name = field.folder
-        while each.unit and name in by_name:
+        name = column.name if field.transform == _IDENTITY else f"{column.name}_{field.transform}"
+        while field.transform != _IDENTITY and name in by_name:
             name += "_"
         made.setdefault(_meaning(said), (field, {**said, "field-id": id, "name": name}))
     fields = tuple(field for field, _ in made.values())
