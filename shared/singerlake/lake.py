@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -170,37 +170,61 @@ class Lake:
         """The names of the tables that are made from each stream of a tap. Raises what storage raises."""
         return tables_from(self.storage, tap)
 
-    def sql(self, statement: str, *, memory: int | None = None) -> DuckDBPyRelation:
+    def sql(
+        self, statement: str, *, as_of: str | datetime | None = None, memory: int | None = None
+    ) -> DuckDBPyRelation:
         """What a statement gives, as a relation of DuckDB: ``.show()``, ``.df()``, ``.pl()``, ``.fetchall()``. It reads
-        tables by their names, and raw streams as ``raw.tap.stream``, each as it is now. ``memory``: how many bytes
-        DuckDB may hold, 1 GiB by default; what does not fit is in ``$TMPDIR``. Needs
-        ``pip install 'singerlake[sql]'``.
+        tables by their names, and raw streams as ``raw.tap.stream``, each as it is now; or ``as_of`` a moment or the
+        commit of an atomic run, as ``table`` takes them: tables as they would have been made then, and the records that
+        streams had then. ``memory``: how many bytes DuckDB may hold, 1 GiB by default; what does not fit is in
+        ``$TMPDIR``. Needs ``pip install 'singerlake[sql]'``, and ``as_of`` of a table ``'singerlake[tables]'``.
 
         Raises ``SettingError`` where it is not one statement that reads, or DuckDB refuses it, ``UnknownNameError``,
-        and what storage raises.
+        with ``as_of`` as ``table``, and what storage raises.
 
         Example:
             >>> made = lake.project(all=True)
             >>> lake.sql("SELECT count(*) FROM users").fetchall()
             [(3,)]
         """
+        from singerlake.tables.compare.as_of import stop_at
         from singerlake.tables.query import MEMORY, query
+        from singerlake.tables.read import LakeTable
+
+        if isinstance(as_of, int):
+            raise SettingError("an offset is of one stream", hint="name a moment or a commit")
+
+        @cache
+        def until(tap: str, stream: str) -> tuple[int, str | None]:
+            assert as_of is not None
+            manifest = self.existing_stream(tap, stream).snapshot()
+            return stop_at(self.storage, manifest, as_of, self.clock.now()), manifest.lineage
+
+        def table(name: str) -> LakeTable:
+            found = LakeTable.load(self.storage, name)
+            if as_of is None:
+                return found
+            past = self._past(found)
+            return past.made(until(past.manifest.tap, past.manifest.stream)[0])
 
         def records(tap: str, stream: str, columns: Sequence[str] | None) -> Any:
-            return self.existing_stream(tap, stream).to_arrow(columns=columns)
+            stop, lineage = (None, None) if as_of is None else until(tap, stream)
+            return self.existing_stream(tap, stream).to_arrow(columns=columns, to_offset=stop, lineage=lineage)
 
-        return query(self.storage, records, statement, memory=memory or MEMORY)
+        memory = memory or MEMORY
+        return query(self.storage, table, records, statement, memory=memory, past=as_of is not None)
 
     def table(self, name: str, *, as_of: str | datetime | int | None = None) -> LakeTable:
-        """A table as it is now, or ``as_of`` a moment (``2026-03-01T00:00Z``, UTC where it names no zone) or an offset
-        of its stream, which means the messages before it: the rows as a run would have made them then, as the table is
-        declared now. They are made from raw into ``$TMPDIR``, where they are as long as the table is held; nothing is
-        written to the lake. Erased records are in no row, whenever they were erased. How a moment is found: the how-to
-        on the past of tables. Needs ``pip install 'singerlake[arrow]'``, and ``as_of`` ``'singerlake[tables]'``.
+        """A table as it is now, or ``as_of`` a moment (``2026-03-01T00:00Z``, UTC where it names no zone), the commit
+        of an atomic run, or an offset of its stream, which means the messages before it: the rows as a run would have
+        made them then, as the table is declared now. They are made from raw into ``$TMPDIR``, where they are as long
+        as the table is held; nothing is written to the lake. Erased records are in no row, whenever they were erased.
+        How a moment is found: the how-to on the past of tables. Needs ``pip install 'singerlake[arrow]'``, and
+        ``as_of`` ``'singerlake[tables]'``.
 
         Raises ``UnknownNameError`` listing the tables that are there; with ``as_of`` ``SettingError`` for what is not a
         moment or an offset of the stream, and for a table of a statement, ``ExpiredMessagesError``,
-        ``LineageChangedError``, and as ``project``.
+        ``LineageChangedError``, as ``snapshot`` for a commit, and as ``project``.
 
         Example:
             >>> made = lake.project(all=True)

@@ -38,14 +38,18 @@ RAW = "raw"
 MEMORY = 1 << 30
 """Bytes that DuckDB holds; what does not fit is in ``$TMPDIR`` meanwhile."""
 _PROTOCOL, _ONE, _EMPTY = "singerlake", "__singerlake_one", "__singerlake_empty"
+Table = Callable[[str], LakeTable]
+"""Gives a table that is there by its name."""
 Streams = Callable[[str, str, Sequence[str] | None], "pa.RecordBatchReader"]
 """Gives the records of a stream, by tap and name, with these columns or all of them."""
 
 
-def query(storage: Storage, streams: Streams, statement: str, *, memory: int = MEMORY) -> DuckDBPyRelation:
-    """What a statement gives, to be read once. ``memory``: how many bytes DuckDB may hold. Raises ``SettingError``
-    where it is not one that reads, or DuckDB refuses it, ``UnknownNameError`` for a table that is not there, and what
-    storage raises."""
+def query(
+    storage: Storage, table: Table, streams: Streams, statement: str, *, memory: int = MEMORY, past: bool = False
+) -> DuckDBPyRelation:
+    """What a statement gives, to be read once. ``memory``: how many bytes DuckDB may hold. ``past``: the files of a
+    ``table`` go with it. Raises ``SettingError`` where it is not one that reads, or DuckDB refuses it,
+    ``UnknownNameError`` for a table that is not there, and what storage, ``table`` and ``streams`` raise."""
     duckdb = require_duckdb()
     # DuckDB makes the folder when it needs one, and takes it away.
     folder = str(Path(tempfile.gettempdir()) / f"singerlake-sql-{random_id()}")
@@ -55,8 +59,10 @@ def query(storage: Storage, streams: Streams, statement: str, *, memory: int = M
         # What a day is does not depend on the machine; without its extension DuckDB knows no other zone.
         connection.execute("SET TimeZone = 'UTC'")
     with refusals():
-        there = tables(storage)
-        named = list(dict.fromkeys(_named(_parsed(connection, statement), there)))
+        there, parsed = tables(storage), _parsed(connection, statement)
+        named = list(dict.fromkeys(_named(parsed, there)))
+        if past and len(named) > len(set(_named(parsed, ()))):
+            raise SettingError("SHOW TABLES lists the tables that there are now", hint="ask it without a moment")
         shown: dict[str, str] = {}
         for name in (table for catalog, schema, table in named if not (catalog or schema)):
             known = name if name in there else next((each for each in there if each.lower() == name.lower()), None)
@@ -64,7 +70,7 @@ def query(storage: Storage, streams: Streams, statement: str, *, memory: int = M
                 both = f"{shown[known.lower()]!r} and {known!r}"
                 raise SettingError(f"DuckDB does not tell tables {both} apart", hint="ask them one by one")
         for known in shown.values():
-            _show_table(connection, LakeTable.load(storage, known))
+            _show_table(connection, table(known), held=past)
         raw = dict.fromkeys((tap, stream) for catalog, tap, stream in named if catalog.lower() == RAW)
         _show_streams(connection, statement, streams, [*raw])
         try:
@@ -135,9 +141,9 @@ def quoted(*parts: str) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
-def _show_table(connection: DuckDBPyConnection, table: LakeTable) -> None:
-    """A view of a snapshot. All columns are there with their types, whatever files have: those that came later, or
-    none at all."""
+def _show_table(connection: DuckDBPyConnection, table: LakeTable, *, held: bool) -> None:
+    """A view of a snapshot, or its rows where they are to be ``held``. All columns are there with their types, whatever
+    files have: those that came later, or none at all."""
     empty = quoted(_EMPTY, table.name)
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_EMPTY}")
     connection.register(_ONE, table.schema.empty_table())
@@ -148,7 +154,7 @@ def _show_table(connection: DuckDBPyConnection, table: LakeTable) -> None:
     if files:
         listed = ", ".join("'" + each.replace("'", "''") + "'" for each in files)
         body += f" UNION ALL BY NAME SELECT * FROM read_parquet([{listed}], union_by_name = true)"  # noqa: S608
-    connection.execute(f"CREATE VIEW {quoted(table.name)} AS {body}")
+    connection.execute(f"CREATE {'TABLE' if held else 'VIEW'} {quoted(table.name)} AS {body}")
 
 
 def _files(connection: DuckDBPyConnection, table: LakeTable) -> list[str]:

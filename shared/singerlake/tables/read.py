@@ -169,9 +169,12 @@ class LakeTable:
         schema = self.schema
         if columns is None:
             return schema
-        unknown = [name for name in columns if name not in schema.names]
-        if unknown:
-            raise UnknownNameError(
-                f"table {self.name!r} has no column {unknown[0]!r}", hint=hint_for(unknown[0], schema.names)
-            )
+        require_columns(self.name, schema.names, columns)
         return pa.schema([schema.field(name) for name in columns])
+
+
+def require_columns(table: str, there: Sequence[str], named: Sequence[str]) -> None:
+    """Raise ``UnknownNameError`` for the first of these columns that a table does not have."""
+    unknown = next((name for name in named if name not in there), None)
+    if unknown is not None:
+        raise UnknownNameError(f"table {table!r} has no column {unknown!r}", hint=hint_for(unknown, there))
