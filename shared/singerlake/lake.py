@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from singerlake.tables.compare.as_of import Maker, Past
     from singerlake.tables.compare.counts import RowDifference
     from singerlake.tables.compare.diff import TableDiffResult
+    from singerlake.tables.compare.planned import PlannedDifferencesResult
     from singerlake.tables.compare.taps import CompareResult
     from singerlake.tables.maintain.catalog import CatalogResult
     from singerlake.tables.maintain.check import CheckResult
@@ -293,14 +294,15 @@ class Lake:
             what = f"taps {first!r} and {second!r} have no stream {stream!r}"
             raise UnknownNameError(what, hint=_known(every, stream), lake_root=self.storage.url)
         named = [name for name in streams[0] if name in meant], [name for name in streams[1] if name in meant]
-        return compare_taps(self.storage.url, self._maker(), (first, second), named, key)
+        return compare_taps(self.storage.url, self.table_maker(), (first, second), named, key)
 
     def _past(self, table: LakeTable) -> Past:
         from singerlake.tables.compare.as_of import Past
 
-        return Past.of(self._maker(), table.state)
+        return Past.of(self.table_maker(), table.state)
 
-    def _maker(self) -> Maker:
+    def table_maker(self) -> Maker:
+        """What makes tables beside the lake, in ``$TMPDIR``."""
         from singerlake.tables.compare.as_of import Maker
 
         return Maker(self.table_runner(), open_storage)
@@ -360,6 +362,37 @@ class Lake:
         if raise_errors:
             raise_failed(projected)
         return projected
+
+    def diff_planned(
+        self,
+        file: str | Path | None = None,
+        *,
+        all: bool = False,
+        tables: Sequence[str] = (),
+        full_refresh: bool = False,
+        row: Callable[[str, RowDifference], object] | None = None,
+    ) -> PlannedDifferencesResult:
+        """What ``project`` with these arguments would make of the rows that tables have, as ``singerlake project plan
+        --diff`` says it: the columns that would come, go and change, and the rows of the same messages, compared as
+        ``diff_table`` does. ``row`` is called with the name of the table and each row that differs. New messages do not
+        count, and nothing is written to the lake.
+
+        A table that cannot be compared, as that of a statement, stops no other: it is in ``failed``. Raises as
+        ``project`` for ``file`` and ``tables``.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> for one in lake.diff_planned(all=True).tables:
+            ...     print(one.table, one.fate, one.changed)
+            users kept 0
+        """
+        from singerlake.tables.compare.planned import planned_differences
+        from singerlake.tables.project import declared_tables, planned_tables
+
+        streams = {tap: self.streams(tap) for tap in self.require().taps()}
+        declared = declared_tables(file, every=all)
+        planned = planned_tables(self.table_runner(), declared, streams, tables, full_refresh=full_refresh)
+        return planned_differences(self.storage.url, self.table_maker(), planned, row)
 
     def list_tables(
         self, file: str | Path | None = None, *, all: bool = False, tables: Sequence[str] = ()

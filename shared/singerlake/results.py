@@ -7,6 +7,7 @@ from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
 from singerlake.tables.compare.counts import RowDifference
 from singerlake.tables.compare.diff import TableDiffResult
+from singerlake.tables.compare.planned import PlannedDifference, PlannedDifferencesResult
 from singerlake.tables.compare.taps import CompareResult, StreamComparison
 from singerlake.tables.maintain.catalog import CatalogEntry, CatalogResult
 from singerlake.tables.maintain.check import CheckFinding, CheckResult
@@ -101,6 +102,8 @@ __all__ = [
     "Migration",
     "NewStreams",
     "NotesResult",
+    "PlannedDifference",
+    "PlannedDifferencesResult",
     "PoliciesResult",
     "PolicyResult",
     "Property",

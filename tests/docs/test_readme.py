@@ -84,7 +84,7 @@ def test_the_how_to_on_following_needs_nothing_but_its_own(tmp_path: Path, progr
     assert follow(DOCS / "how-to/follow.md", tmp_path, programs) == 6
 
 
-@pytest.mark.parametrize(("page", "commands"), [("past", 10), ("upgrade", 5)])
+@pytest.mark.parametrize(("page", "commands"), [("past", 11), ("upgrade", 5)])
 def test_the_how_tos_on_the_past_and_on_upgrades_need_nothing_but_their_own(
     page: str, commands: int, tmp_path: Path, programs: Path
 ) -> None:

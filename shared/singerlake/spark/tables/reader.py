@@ -19,7 +19,7 @@ from singerlake.spark.options import absolute, named_as_options, names, storage
 from singerlake.spark.spark_types import arrow_schema, to_spark
 from singerlake.spark.worker_storage import require_lake, task_storage
 from singerlake.storage.port import Storage
-from singerlake.tables.compare.as_of import Maker, Past, Point
+from singerlake.tables.compare.as_of import Past, Point
 from singerlake.tables.read import LakeTable, require_columns
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.state.keys import table_prefix
@@ -126,8 +126,7 @@ def snapshot_of(options: TableOptions) -> tuple[Struct, Snapshot]:
 
 
 def _past(storage: Storage, options: TableOptions, state: TableState) -> Past:
-    lake = Lake(storage, settings=options.settings())
-    return Past.of(Maker(lake.table_runner(), open_storage), state)
+    return Past.of(Lake(storage, settings=options.settings()).table_maker(), state)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ _PROMPT, _MORE = "sql> ", "...> "
 
 
 @examples(
-    "singerlake sql lake 'SELECT count(*) FROM users'",
     "singerlake sql lake 'SELECT id FROM raw.\"my-tap\".users' --csv",
     "singerlake sql lake 'SELECT count(*) FROM users' --at 2026-03-01T00:00Z",
 )
