@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from singerlake.tables.read import LakeTable
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.sql_engine import SqlEngine
+    from singerlake.tables.state.model import TableState
     from singerlake.upkeep.annotate import NotesResult
     from singerlake.upkeep.doctor import DoctorResult
     from singerlake.upkeep.drop import DropResult, DropRunResult
@@ -201,12 +202,12 @@ class Lake:
             manifest = self.existing_stream(tap, stream).snapshot()
             return stop_at(self.storage, manifest, as_of, self.clock.now()), manifest.lineage
 
-        def table(name: str) -> LakeTable:
+        def table(name: str) -> tuple[Storage, TableState]:
             found = LakeTable.load(self.storage, name)
-            if as_of is None:
-                return found
-            past = self._past(found)
-            return past.made(until(past.manifest.tap, past.manifest.stream)[0])
+            if as_of is not None:
+                past = self._past(found)
+                found = past.made(until(past.manifest.tap, past.manifest.stream)[0])
+            return found.storage, found.state
 
         def records(tap: str, stream: str, columns: Sequence[str] | None) -> Any:
             stop, lineage = (None, None) if as_of is None else until(tap, stream)

@@ -19,6 +19,7 @@ from singerlake.tables.maintain.register import RegisteredTable, RegisterResult
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.maintain.verify import CheckedTable, TableFinding, VerifyTablesResult
 from singerlake.tables.state.model import TableRun
+from singerlake.tables.why.origins import SourceRows
 from singerlake.tables.why.why import Absence, Cell, EarlierValue, RecordOrigin, WhyResult
 from singerlake.upkeep.annotate import NotesResult
 from singerlake.upkeep.doctor import DoctorCheck, DoctorResult
@@ -123,6 +124,7 @@ __all__ = [
     "SiteResult",
     "SiteTrouble",
     "SkippedStream",
+    "SourceRows",
     "StatusResult",
     "StoreStatusResult",
     "StreamComparison",

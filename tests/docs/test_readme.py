@@ -95,8 +95,9 @@ def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path, program
     assert follow(DOCS / "how-to/erase.md", tmp_path, programs) == 12
 
 
-def test_the_how_to_on_tracing_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
-    assert follow(DOCS / "how-to/why.md", tmp_path, programs) == 7
+@pytest.mark.thorough
+def test_the_how_to_on_tracing_needs_nothing_but_its_own(tmp_path: Path, programs: Path, java: Java) -> None:
+    assert follow(DOCS / "how-to/why.md", tmp_path, programs) == 9
 
 
 def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
