@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,28 @@ def test_groups_of_spark_are_those_that_are_found(spark: SparkSession, tmp_path:
                 assert min(each["_singerlake_offset"] for each in found.made_of[0].rows) == row["first"]
             asked += 1
     assert asked > 60
+
+
+def test_values_of_every_type_are_known_again(spark: SparkSession, tmp_path: Path) -> None:
+    place = {"type": "object", "properties": {"x": {"type": "number"}, "tags": {"type": "array", "items": {}}}}
+    price = {"type": "string", "format": "singer.decimal", "precision": 10, "scale": 2}
+    properties = {**SCHEMA["properties"], "place": place, "price": price, "any": {}}
+    records = [
+        {**record(n), "id": n, "place": {"x": n / 4, "tags": ["a", {"b": n}]}, "price": f"{n}.50", "any": [n]}
+        for n in range(5)
+    ]
+    lake = Lake.open(str(tmp_path / "lake"))
+    build_stream(lake, "t", "s", {"properties": properties}, [*records, {"id": 9}])
+    file = tmp_path / "projections.yml"
+    file.write_text(
+        "tables:\n  s: {from: t.s, keep: append}\n"
+        "  all: {sql: SELECT * FROM s}\n  some: {sql: 'SELECT `any`, place, price, at, day FROM s'}\n"
+        "  again: {sql: SELECT DISTINCT * FROM some}\n"
+    )
+    lake.project(file, engine=spark_engine(spark, lake))
+    for name in ("all", "some", "again"):
+        for n in range(6):
+            key = {"all": {"id": n if n < 5 else 9}}.get(name, {"price": Decimal(f"{n}.50") if n < 5 else None})
+            found = lake.table(name).why(key)
+            assert (found.trouble, [each.count for each in found.made_of]) == (None, [1] * (1 + (name == "again")))
+            assert found.made_of[-1].rows[0]["_singerlake_offset"] == n

@@ -30,6 +30,10 @@ def groups(tables: Mapping[str, list[Row]]) -> list[tuple[Any, ...]]:
     return [(key, sum(row["n"] for row in tables["a"] if row["k"] == key)) for key in keys]
 
 
+def one(tables: Mapping[str, list[Row]]) -> list[tuple[Any, ...]]:
+    return [(1,)]
+
+
 @pytest.fixture
 def lake() -> Lake:
     """``a``, ``by_k`` over it, and ``big`` over that."""
@@ -122,6 +126,24 @@ def test_rows_that_only_a_part_tells_apart_are_not_guessed_at() -> None:
     assert "3 rows may have made it, and which one depends on n + 0 AS m, WHERE k LIKE 'x%'" in str(found.trouble)
 
 
+@pytest.mark.parametrize("count", [500, 5000])
+def test_long_conditions_are_known_or_refused(lake: Lake, count: int) -> None:
+    condition = " OR ".join(f"(n = {n} AND id = 1)" for n in range(count))
+    publish(lake, "deep", f"SELECT count(*) AS c FROM a WHERE {condition}", Given(lake, ["a"], ["c"], [INTEGER], one))
+    found = lake.table("deep").why({"c": 1})
+    if count == 500:
+        assert [each.rows for each in found.made_of] == [({"id": 1, "_singerlake_offset": 1},)]
+    else:
+        assert "syntax that is nested too deeply" in str(found.trouble)
+
+
+def test_a_stream_that_was_dropped_is_said(lake: Lake) -> None:
+    lake.drop("t", "s")
+    found = lake.table("by_k").why({"k": "x"})
+    assert (found.made_of, found.cells[0].value) == ((), "x")
+    assert "table a is behind: its stream was dropped" in str(found.trouble)
+
+
 def test_a_table_that_is_read_twice_is_named_twice() -> None:
     lake = made(A_ROWS, [{"k": "x", "v": 1}], keep=Keep.LATEST)
     sql = "SELECT one.id, two.id AS other FROM a one JOIN a two ON one.id = two.n"
@@ -161,7 +183,8 @@ def read(sql: str, columns: int = 1) -> Origin:
         ("VALUES (1)", "VALUES"),
         ("SELECT 1", "a SELECT without FROM"),
         ("SELECT (", "syntax that sqlglot does not know"),
-        (f"SELECT {'(' * 5000}1{')' * 5000} FROM b", "syntax that sqlglot does not know"),
+        (f"SELECT {'(' * 5000}1{')' * 5000} FROM b", "syntax that is nested too deeply"),
+        (f"SELECT k FROM b WHERE {' AND '.join(['v = 1'] * 9000)}", "syntax that is nested too deeply"),
         ("WITH q AS (SELECT k FROM b) SELECT k FROM q", "WITH q AS"),
         ("SELECT k FROM (SELECT k FROM b)", "FROM (SELECT k FROM b)"),
         ("SELECT k FROM nowhere", "FROM nowhere"),

@@ -53,10 +53,17 @@ def origin_of(statement: str, columns: Mapping[str, Struct], names: Sequence[str
     import sqlglot
 
     try:
-        select = sqlglot.parse_one(statement, dialect="spark")
-    except (sqlglot.errors.SqlglotError, RecursionError):
+        return _origin(sqlglot.parse_one(statement, dialect="spark"), columns, names)
+    except sqlglot.errors.SqlglotError:
         raise _prevents("syntax that sqlglot does not know") from None
-    if not isinstance(select, sqlglot.exp.Select):
+    except RecursionError:
+        raise _prevents("syntax that is nested too deeply") from None
+
+
+def _origin(select: exp.Expr, columns: Mapping[str, Struct], names: Sequence[str]) -> Origin:
+    from sqlglot import exp
+
+    if not isinstance(select, exp.Select):
         raise _prevents(select.key.upper())
     for name, value in select.args.items():
         if value and name.rstrip("_") not in _CLAUSES:
