@@ -393,7 +393,7 @@ def people() -> Lake:
 
 
 TABLES = {
-    *("Lake.project", "Lake.table", "Lake.diff_table"),
+    *("Lake.project", "Lake.table", "Lake.diff_table", "Lake.diff_planned"),
     *("Lake.list_tables", "Lake.verify_tables", "Lake.gc_tables", "Lake.drop_tables"),
 }
 WITH_OTHER_LAKES = {*TABLES, "Lake.snapshot", "LakeStream.attached", "LakeStream.follow"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from singerlake.tables.compare.as_of import Maker, Past
     from singerlake.tables.compare.counts import RowDifference
     from singerlake.tables.compare.diff import TableDiffResult
+    from singerlake.tables.compare.planned import PlannedDifferencesResult
     from singerlake.tables.compare.taps import CompareResult
     from singerlake.tables.maintain.catalog import CatalogResult
     from singerlake.tables.maintain.check import CheckResult
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from singerlake.tables.read import LakeTable
     from singerlake.tables.run.one_table import TableRunner
     from singerlake.tables.run.sql_engine import SqlEngine
+    from singerlake.tables.state.model import TableState
     from singerlake.upkeep.annotate import NotesResult
     from singerlake.upkeep.doctor import DoctorResult
     from singerlake.upkeep.drop import DropResult, DropRunResult
@@ -170,37 +172,61 @@ class Lake:
         """The names of the tables that are made from each stream of a tap. Raises what storage raises."""
         return tables_from(self.storage, tap)
 
-    def sql(self, statement: str, *, memory: int | None = None) -> DuckDBPyRelation:
+    def sql(
+        self, statement: str, *, as_of: str | datetime | None = None, memory: int | None = None
+    ) -> DuckDBPyRelation:
         """What a statement gives, as a relation of DuckDB: ``.show()``, ``.df()``, ``.pl()``, ``.fetchall()``. It reads
-        tables by their names, and raw streams as ``raw.tap.stream``, each as it is now. ``memory``: how many bytes
-        DuckDB may hold, 1 GiB by default; what does not fit is in ``$TMPDIR``. Needs
-        ``pip install 'singerlake[sql]'``.
+        tables by their names, and raw streams as ``raw.tap.stream``, each as it is now; or ``as_of`` a moment or the
+        commit of an atomic run, as ``table`` takes them: tables as they would have been made then, and the records that
+        streams had then. ``memory``: how many bytes DuckDB may hold, 1 GiB by default; what does not fit is in
+        ``$TMPDIR``. Needs ``pip install 'singerlake[sql]'``, and ``as_of`` of a table ``'singerlake[tables]'``.
 
         Raises ``SettingError`` where it is not one statement that reads, or DuckDB refuses it, ``UnknownNameError``,
-        and what storage raises.
+        with ``as_of`` as ``table``, and what storage raises.
 
         Example:
             >>> made = lake.project(all=True)
             >>> lake.sql("SELECT count(*) FROM users").fetchall()
             [(3,)]
         """
+        from singerlake.tables.compare.as_of import stop_at
         from singerlake.tables.query import MEMORY, query
+        from singerlake.tables.read import LakeTable
+
+        if isinstance(as_of, int):
+            raise SettingError("an offset is of one stream", hint="name a moment or a commit")
+
+        @cache
+        def until(tap: str, stream: str) -> tuple[int, str | None]:
+            assert as_of is not None
+            manifest = self.existing_stream(tap, stream).snapshot()
+            return stop_at(self.storage, manifest, as_of, self.clock.now()), manifest.lineage
+
+        def table(name: str) -> tuple[Storage, TableState]:
+            found = LakeTable.load(self.storage, name)
+            if as_of is not None:
+                past = self._past(found)
+                found = past.made(until(past.manifest.tap, past.manifest.stream)[0])
+            return found.storage, found.state
 
         def records(tap: str, stream: str, columns: Sequence[str] | None) -> Any:
-            return self.existing_stream(tap, stream).to_arrow(columns=columns)
+            stop, lineage = (None, None) if as_of is None else until(tap, stream)
+            return self.existing_stream(tap, stream).to_arrow(columns=columns, to_offset=stop, lineage=lineage)
 
-        return query(self.storage, records, statement, memory=memory or MEMORY)
+        memory = memory or MEMORY
+        return query(self.storage, table, records, statement, memory=memory, past=as_of is not None)
 
     def table(self, name: str, *, as_of: str | datetime | int | None = None) -> LakeTable:
-        """A table as it is now, or ``as_of`` a moment (``2026-03-01T00:00Z``, UTC where it names no zone) or an offset
-        of its stream, which means the messages before it: the rows as a run would have made them then, as the table is
-        declared now. They are made from raw into ``$TMPDIR``, where they are as long as the table is held; nothing is
-        written to the lake. Erased records are in no row, whenever they were erased. How a moment is found: the how-to
-        on the past of tables. Needs ``pip install 'singerlake[arrow]'``, and ``as_of`` ``'singerlake[tables]'``.
+        """A table as it is now, or ``as_of`` a moment (``2026-03-01T00:00Z``, UTC where it names no zone), the commit
+        of an atomic run, or an offset of its stream, which means the messages before it: the rows as a run would have
+        made them then, as the table is declared now. They are made from raw into ``$TMPDIR``, where they are as long
+        as the table is held; nothing is written to the lake. Erased records are in no row, whenever they were erased.
+        How a moment is found: the how-to on the past of tables. Needs ``pip install 'singerlake[arrow]'``, and
+        ``as_of`` ``'singerlake[tables]'``.
 
         Raises ``UnknownNameError`` listing the tables that are there; with ``as_of`` ``SettingError`` for what is not a
         moment or an offset of the stream, and for a table of a statement, ``ExpiredMessagesError``,
-        ``LineageChangedError``, and as ``project``.
+        ``LineageChangedError``, as ``snapshot`` for a commit, and as ``project``.
 
         Example:
             >>> made = lake.project(all=True)
@@ -269,14 +295,15 @@ class Lake:
             what = f"taps {first!r} and {second!r} have no stream {stream!r}"
             raise UnknownNameError(what, hint=_known(every, stream), lake_root=self.storage.url)
         named = [name for name in streams[0] if name in meant], [name for name in streams[1] if name in meant]
-        return compare_taps(self.storage.url, self._maker(), (first, second), named, key)
+        return compare_taps(self.storage.url, self.table_maker(), (first, second), named, key)
 
     def _past(self, table: LakeTable) -> Past:
         from singerlake.tables.compare.as_of import Past
 
-        return Past.of(self._maker(), table.state)
+        return Past.of(self.table_maker(), table.state)
 
-    def _maker(self) -> Maker:
+    def table_maker(self) -> Maker:
+        """What makes tables beside the lake, in ``$TMPDIR``."""
         from singerlake.tables.compare.as_of import Maker
 
         return Maker(self.table_runner(), open_storage)
@@ -336,6 +363,37 @@ class Lake:
         if raise_errors:
             raise_failed(projected)
         return projected
+
+    def diff_planned(
+        self,
+        file: str | Path | None = None,
+        *,
+        all: bool = False,
+        tables: Sequence[str] = (),
+        full_refresh: bool = False,
+        row: Callable[[str, RowDifference], object] | None = None,
+    ) -> PlannedDifferencesResult:
+        """What ``project`` with these arguments would make of the rows that tables have, as ``singerlake project plan
+        --diff`` says it: the columns that would come, go and change, and the rows of the same messages, compared as
+        ``diff_table`` does. ``row`` is called with the name of the table and each row that differs. New messages do not
+        count, and nothing is written to the lake.
+
+        A table that cannot be compared, as that of a statement, stops no other: it is in ``failed``. Raises as
+        ``project`` for ``file`` and ``tables``.
+
+        Example:
+            >>> made = lake.project(all=True)
+            >>> for one in lake.diff_planned(all=True).tables:
+            ...     print(one.table, one.fate, one.changed)
+            users kept 0
+        """
+        from singerlake.tables.compare.planned import planned_differences
+        from singerlake.tables.project import declared_tables, planned_tables
+
+        streams = {tap: self.streams(tap) for tap in self.require().taps()}
+        declared = declared_tables(file, every=all)
+        planned = planned_tables(self.table_runner(), declared, streams, tables, full_refresh=full_refresh)
+        return planned_differences(self.storage.url, self.table_maker(), planned, row)
 
     def list_tables(
         self, file: str | Path | None = None, *, all: bool = False, tables: Sequence[str] = ()

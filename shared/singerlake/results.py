@@ -7,6 +7,7 @@ from singerlake.site.build import SiteFile, SiteResult, SiteTrouble
 from singerlake.stores.port import Trimmed
 from singerlake.tables.compare.counts import RowDifference
 from singerlake.tables.compare.diff import TableDiffResult
+from singerlake.tables.compare.planned import PlannedDifference, PlannedDifferencesResult
 from singerlake.tables.compare.taps import CompareResult, StreamComparison
 from singerlake.tables.maintain.catalog import CatalogEntry, CatalogResult
 from singerlake.tables.maintain.check import CheckFinding, CheckResult
@@ -18,6 +19,7 @@ from singerlake.tables.maintain.register import RegisteredTable, RegisterResult
 from singerlake.tables.maintain.status import StatusResult, TableStatus
 from singerlake.tables.maintain.verify import CheckedTable, TableFinding, VerifyTablesResult
 from singerlake.tables.state.model import TableRun
+from singerlake.tables.why.origins import SourceRows
 from singerlake.tables.why.why import Absence, Cell, EarlierValue, RecordOrigin, WhyResult
 from singerlake.upkeep.annotate import NotesResult
 from singerlake.upkeep.doctor import DoctorCheck, DoctorResult
@@ -101,6 +103,8 @@ __all__ = [
     "Migration",
     "NewStreams",
     "NotesResult",
+    "PlannedDifference",
+    "PlannedDifferencesResult",
     "PoliciesResult",
     "PolicyResult",
     "Property",
@@ -120,6 +124,7 @@ __all__ = [
     "SiteResult",
     "SiteTrouble",
     "SkippedStream",
+    "SourceRows",
     "StatusResult",
     "StoreStatusResult",
     "StreamComparison",

@@ -189,6 +189,14 @@ def project(world: World) -> None:
     (world.folder / "others.yml").write_text(
         "lake_root: warehouse\ntables: {events: {from: shop.events, keep: append, format: jsonl}}\n"
     )
+    (world.folder / "changed.yml").write_text(
+        "lake_root: warehouse\n"
+        "tables:\n"
+        "  people: {from: crm.people, columns: {email: {cast: date}}, metadata: true}\n"
+        "  events: {from: shop.events, key: [n]}\n"
+        "  flights: {from: shop.flights, keep: append, checks: {n: '< 9'}}\n"
+        "  over: {sql: SELECT 1 AS x}\n"
+    )
 
 
 def photos(world: World) -> None:

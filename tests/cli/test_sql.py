@@ -8,12 +8,14 @@ import os
 import pty
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars
 import pytest
 
 from singerlake.lake import Lake
+from tests.atomic.lakes import commit_together
 from tests.cli.conftest import Run
 from tests.lakes import build_stream
 
@@ -100,6 +102,33 @@ def test_what_cannot_be_is_one_line(run: Run) -> None:
         assert says in refused.stderr
         assert len(refused.stderr.splitlines()) == 1
     assert run("sql", "lake", STATEMENT, "--memory", "1MB").exit_code == 2
+
+
+def test_a_statement_is_asked_about_then(run: Run, folder: Path) -> None:
+    lake = Lake.open(str(folder / "atomic"))
+    first = commit_together(lake, "t", {"users": [{"id": 1}]})
+    commit_together(lake, "t", {"users": [{"id": 2}, {"id": 3}]})
+    lake.project(all=True)
+    statement = "SELECT count(*) AS n FROM users JOIN raw.t.users USING (id)"
+    counted = [
+        json.loads(run("sql", "atomic", statement, "--json", *more).stdout)
+        for more in ((), ("--commit", first), ("--at", str(datetime.now(UTC))))
+    ]
+    assert counted == [[{"n": 3}], [{"n": 1}], [{"n": 3}]]
+    told = json.loads(run("project", "as-of", "atomic", "users", "--commit", first, "--json").stdout)
+    assert (told["offset"], told["rows"]) == (1, 1)
+    for more, says in (
+        (("--commit", "20260101T030410.001000Z-9q2c1m5d0o8s4k7e"), "there is no commit"),
+        (("--commit", "../x"), "'../x' is not the name of a commit"),
+        (("--commit", first, "--at", "2026-01-01"), "exclude each other"),
+        (("--at", ""), "'' is not a moment"),
+        (("--at", "2999-01-01T00:00Z"), "is in the future"),
+        (("--at", "1999-01-01T00:00Z"), "had no message"),
+    ):
+        refused = run("sql", "atomic", statement, *more)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert says in refused.stderr
+    assert run("project", "as-of", "atomic", "users", "--commit", first, "--offset", "1").exit_code == 2
 
 
 def test_a_person_is_asked_until_the_end_of_input(folder: Path) -> None:

@@ -85,7 +85,7 @@ def test_the_how_to_on_following_needs_nothing_but_its_own(tmp_path: Path, progr
     assert follow(DOCS / "how-to/follow.md", tmp_path, programs) == 6
 
 
-@pytest.mark.parametrize(("page", "commands"), [("past", 8), ("upgrade", 5)])
+@pytest.mark.parametrize(("page", "commands"), [("past", 11), ("upgrade", 5)])
 def test_the_how_tos_on_the_past_and_on_upgrades_need_nothing_but_their_own(
     page: str, commands: int, tmp_path: Path, programs: Path
 ) -> None:
@@ -96,12 +96,13 @@ def test_the_how_to_on_erasing_needs_nothing_but_its_own(tmp_path: Path, program
     assert follow(DOCS / "how-to/erase.md", tmp_path, programs) == 12
 
 
-def test_the_how_to_on_tracing_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
-    assert follow(DOCS / "how-to/why.md", tmp_path, programs) == 7
+@pytest.mark.thorough
+def test_the_how_to_on_tracing_needs_nothing_but_its_own(tmp_path: Path, programs: Path, java: Java) -> None:
+    assert follow(DOCS / "how-to/why.md", tmp_path, programs) == 9
 
 
 def test_the_how_to_on_atomic_runs_needs_nothing_but_its_own(tmp_path: Path, programs: Path) -> None:
-    assert follow(DOCS / "how-to/atomic-runs.md", tmp_path, programs) == 5
+    assert follow(DOCS / "how-to/atomic-runs.md", tmp_path, programs) == 7
 
 
 def test_the_home_page_prints_what_is_shown(tmp_path: Path, programs: Path) -> None:

@@ -17,6 +17,7 @@ from singerlake.cli.help import SettingOption
 from singerlake.cli.lakes import VARIABLE, find_lake
 from singerlake.cli.output import is_asked, note, say
 from singerlake.errors import LakeError, SettingError
+from singerlake.format import layout
 from singerlake.format.metadata.retention import age_of
 from singerlake.lake import Lake
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
@@ -200,6 +201,21 @@ def result_options(command: Command) -> Command:
 def data_options(command: Command) -> Command:
     """The same of a command that prints data of the lake, which is never left out."""
     return _json_option(_note_option(command))
+
+
+at_option = click.option("--at", metavar="TIME", help="The moment, as 2026-03-01T00:00Z; UTC where it names no zone.")
+"""``--at`` of a command about the past; the other way to name when is ``commit_option``."""
+
+
+def _commit(text: str) -> str:
+    if layout.commit_name_in(f"{text}.json") is None:
+        raise click.BadParameter(f"{text!r} is not the name of a commit; 'singerlake ls --commits' lists them")
+    return text
+
+
+commit_option = click.option(
+    "--commit", type=_commit, metavar="NAME", help="Instead: after this atomic run, as ls --commits lists them."
+)
 
 
 def threads_option(does: str) -> Callable[[Command], Command]:

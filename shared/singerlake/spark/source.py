@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
     from singerlake.arrow.plan.request import Request
     from singerlake.arrow.plan.snapshot import Pin
+    from singerlake.arrow.schema.columns import Struct
     from singerlake.format.state.model import Manifest
     from singerlake.spark.options import ReadOptions
-    from singerlake.spark.tables.reader import TableOptions
-    from singerlake.tables.read import LakeTable
-    from singerlake.tables.state.model import TableFile
+    from singerlake.spark.tables.reader import Snapshot, TableOptions
 
 
 class SingerlakeDataSource(DataSource):
@@ -44,14 +43,14 @@ class SingerlakeDataSource(DataSource):
         self._pin: Pin | None = None
         self._whole = False
         self._refused: SingerlakeError | None = None
-        self._files: tuple[TableFile, ...] | None = None
+        self._snapshot: Snapshot | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._pin is not None or self._files is not None:
+        if self._pin is not None or self._snapshot is not None:
             return self.__dict__
         try:
             if self._is_table:
-                return {**self.__dict__, "_files": self._table().state.files}
+                return {**self.__dict__, "_snapshot": self._table()[1]}
             return {**self.__dict__, "_pin": self._pinned()[1]}
         except SingerlakeError as error:
             # Raised here the user would see a PicklingError; a reader is asked for next.
@@ -70,9 +69,8 @@ class SingerlakeDataSource(DataSource):
         if self._is_table:
             from singerlake.spark.tables.reader import schema_of
 
-            table = self._table()
-            self._files = table.state.files
-            return schema_of(table, self._table_options)
+            there, self._snapshot = self._table()
+            return schema_of(there, self._table_options)
         manifest, self._pin = self._pinned_for_schema()
         request = self._options.request
         columns = declared(manifest, totals_of(selected(manifest, self._pin)).versions, request)
@@ -88,10 +86,7 @@ class SingerlakeDataSource(DataSource):
         if self._refused is not None:
             raise self._refused
         if self._is_table:
-            from singerlake.spark.tables.reader import TableReader
-
-            files = self._table().state.files if self._files is None else self._files
-            return TableReader(self._table_options, files, schema)
+            return (self._snapshot or self._table()[1]).reader(self._table_options, schema)
         no_limits_in_batch(self._options.limits)
         return plan(self._options, self._pin or self._pinned()[1], schema, chosen=not self._whole)
 
@@ -125,10 +120,10 @@ class SingerlakeDataSource(DataSource):
             "df.writeStream cannot write a lake", hint="write each batch of it with foreachBatch and df.write"
         )
 
-    def _table(self) -> LakeTable:
-        from singerlake.spark.tables.reader import load_table
+    def _table(self) -> tuple[Struct, Snapshot]:
+        from singerlake.spark.tables.reader import snapshot_of
 
-        return load_table(self._table_options)
+        return snapshot_of(self._table_options)
 
     @property
     def _is_table(self) -> bool:

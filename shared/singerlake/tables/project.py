@@ -276,11 +276,10 @@ def project(
 ) -> list[ProjectedTable]:
     """Run the tables that ``names`` means, all where it is empty; with ``dry_run`` only plan to. ``progress`` gets the
     bytes that are read for each table which is not made beside others. Raises ``UnknownNameError``."""
-    tables, failed = chosen(*resolve(declared, streams, sources(runner.storage)), names)
-    wrong = [TableResult(each.declaration, None, error=each.error) for each in failed]
     if dry_run:
-        planned = plan_tables(runner, tables, full_refresh=full_refresh)
-        return [_projected(each) for each in (*wrong, *planned)]
+        planned = planned_tables(runner, declared, streams, names, full_refresh=full_refresh)
+        return [_projected(each) for each in planned]
+    tables, wrong = _meant(runner, declared, streams, names)
     bar = UNSEEN
 
     def began(plan: TablePlan | SqlPlan) -> None:
@@ -295,6 +294,22 @@ def project(
         replace(runner, engine=watched), tables, full_refresh=full_refresh, together=together, began=began
     )
     return [_projected(each) for each in (*wrong, *made)]
+
+
+def planned_tables(
+    runner: TableRunner, declared: Sequence[Declared], streams: Streams, names: Sequence[str], *, full_refresh: bool
+) -> list[TableResult]:
+    """What a run would do for the tables that ``names`` means, all where it is empty. Raises ``UnknownNameError``."""
+    tables, wrong = _meant(runner, declared, streams, names)
+    return [*wrong, *plan_tables(runner, tables, full_refresh=full_refresh)]
+
+
+def _meant(
+    runner: TableRunner, declared: Sequence[Declared], streams: Streams, names: Sequence[str]
+) -> tuple[list[Resolved], list[TableResult]]:
+    """The tables that are meant, and those of them that mean no stream."""
+    tables, failed = chosen(*resolve(declared, streams, sources(runner.storage)), names)
+    return tables, [TableResult(each.declaration, None, error=each.error) for each in failed]
 
 
 def raise_failed(tables: Sequence[ProjectedTable]) -> None:

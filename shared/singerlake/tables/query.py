@@ -17,15 +17,17 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from singerlake.arrow.schema.columns import arrow_schema
 from singerlake.clock import random_id
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.storage.port import Storage
 from singerlake.storage.stored_file import StoredFile
 from singerlake.tables.declaration.streams import hint_for
-from singerlake.tables.read import LakeTable
 from singerlake.tables.rows.columns import free_name
 from singerlake.tables.state.commit import tables
 from singerlake.tables.state.keys import table_prefix
+from singerlake.tables.state.model import TableState
+from singerlake.tables.state.types import columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,25 +40,24 @@ RAW = "raw"
 MEMORY = 1 << 30
 """Bytes that DuckDB holds; what does not fit is in ``$TMPDIR`` meanwhile."""
 _PROTOCOL, _ONE, _EMPTY = "singerlake", "__singerlake_one", "__singerlake_empty"
+Table = Callable[[str], tuple[Storage, TableState]]
+"""Gives by its name what a table that is there holds, and where its files are."""
 Streams = Callable[[str, str, Sequence[str] | None], "pa.RecordBatchReader"]
 """Gives the records of a stream, by tap and name, with these columns or all of them."""
 
 
-def query(storage: Storage, streams: Streams, statement: str, *, memory: int = MEMORY) -> DuckDBPyRelation:
-    """What a statement gives, to be read once. ``memory``: how many bytes DuckDB may hold. Raises ``SettingError``
-    where it is not one that reads, or DuckDB refuses it, ``UnknownNameError`` for a table that is not there, and what
-    storage raises."""
-    duckdb = require_duckdb()
-    # DuckDB makes the folder when it needs one, and takes it away.
-    folder = str(Path(tempfile.gettempdir()) / f"singerlake-sql-{random_id()}")
-    settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    connection = duckdb.connect(config={**settings, "memory_limit": f"{memory}B", "temp_directory": folder})
-    with suppress(duckdb.Error):
-        # What a day is does not depend on the machine; without its extension DuckDB knows no other zone.
-        connection.execute("SET TimeZone = 'UTC'")
+def query(
+    storage: Storage, table: Table, streams: Streams, statement: str, *, memory: int = MEMORY, past: bool = False
+) -> DuckDBPyRelation:
+    """What a statement gives, to be read once. ``memory``: how many bytes DuckDB may hold. ``past``: the files of a
+    ``table`` go with it. Raises ``SettingError`` where it is not one that reads, or DuckDB refuses it,
+    ``UnknownNameError`` for a table that is not there, and what storage, ``table`` and ``streams`` raise."""
+    duckdb, connection = require_duckdb(), connected(memory)
     with refusals():
-        there = tables(storage)
-        named = list(dict.fromkeys(_named(_parsed(connection, statement), there)))
+        there, parsed = tables(storage), _parsed(connection, statement)
+        named = list(dict.fromkeys(_named(parsed, there)))
+        if past and len(named) > len(set(_named(parsed, ()))):
+            raise SettingError("SHOW TABLES lists the tables that there are now", hint="ask it without a moment")
         shown: dict[str, str] = {}
         for name in (table for catalog, schema, table in named if not (catalog or schema)):
             known = name if name in there else next((each for each in there if each.lower() == name.lower()), None)
@@ -64,7 +65,7 @@ def query(storage: Storage, streams: Streams, statement: str, *, memory: int = M
                 both = f"{shown[known.lower()]!r} and {known!r}"
                 raise SettingError(f"DuckDB does not tell tables {both} apart", hint="ask them one by one")
         for known in shown.values():
-            _show_table(connection, LakeTable.load(storage, known))
+            show_table(connection, known, *table(known), held=past)
         raw = dict.fromkeys((tap, stream) for catalog, tap, stream in named if catalog.lower() == RAW)
         _show_streams(connection, statement, streams, [*raw])
         try:
@@ -77,6 +78,21 @@ def query(storage: Storage, streams: Streams, statement: str, *, memory: int = M
             raise UnknownNameError(
                 f"no table {missing!r} in this lake", hint=hint_for(missing, there), lake_root=storage.url
             ) from None
+
+
+def connected(memory: int = MEMORY) -> DuckDBPyConnection:
+    """A database of its own, in memory; what does not fit is in ``$TMPDIR`` meanwhile. Raises as ``require_duckdb``."""
+    duckdb = require_duckdb()
+    # DuckDB makes the folder when it needs one, and takes it away.
+    folder = str(Path(tempfile.gettempdir()) / f"singerlake-sql-{random_id()}")
+    settings = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    connection: DuckDBPyConnection = duckdb.connect(
+        config={**settings, "memory_limit": f"{memory}B", "temp_directory": folder}
+    )
+    with suppress(duckdb.Error):
+        # What a day is does not depend on the machine; without its extension DuckDB knows no other zone.
+        connection.execute("SET TimeZone = 'UTC'")
+    return connection
 
 
 def _parsed(connection: DuckDBPyConnection, statement: str) -> Any:
@@ -135,37 +151,39 @@ def quoted(*parts: str) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
-def _show_table(connection: DuckDBPyConnection, table: LakeTable) -> None:
-    """A view of a snapshot. All columns are there with their types, whatever files have: those that came later, or
-    none at all."""
-    empty = quoted(_EMPTY, table.name)
+def show_table(
+    connection: DuckDBPyConnection, name: str, storage: Storage, state: TableState, *, held: bool = False
+) -> None:
+    """A view of a snapshot, called ``name``, or its rows where they are to be ``held``. All columns are there with
+    their types, whatever files have: those that came later, or none at all."""
+    empty = quoted(_EMPTY, name)
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_EMPTY}")
-    connection.register(_ONE, table.schema.empty_table())
+    connection.register(_ONE, arrow_schema(columns_of(state)).empty_table())
     connection.execute(f"CREATE TABLE {empty} AS SELECT * FROM {_ONE}")  # noqa: S608
     connection.unregister(_ONE)
     body = f"SELECT * FROM {empty}"  # noqa: S608
-    files = _files(connection, table)
+    files = _files(connection, storage, state)
     if files:
         listed = ", ".join("'" + each.replace("'", "''") + "'" for each in files)
         body += f" UNION ALL BY NAME SELECT * FROM read_parquet([{listed}], union_by_name = true)"  # noqa: S608
-    connection.execute(f"CREATE VIEW {quoted(table.name)} AS {body}")
+    connection.execute(f"CREATE {'TABLE' if held else 'VIEW'} {quoted(name)} AS {body}")
 
 
-def _files(connection: DuckDBPyConnection, table: LakeTable) -> list[str]:
+def _files(connection: DuckDBPyConnection, storage: Storage, state: TableState) -> list[str]:
     """The parquet files of a table, as DuckDB is to open them: on a disk by itself, elsewhere through the storage."""
-    prefix = table_prefix(table.name)
+    prefix = table_prefix(state.table)
     sizes = {}
-    for file in table.state.files:
+    for file in state.files:
         if file.typed is not None:
             sizes[prefix + file.typed.path] = file.typed.bytes
         elif file.path is not None:
             sizes[prefix + file.path] = file.bytes
-    if table.storage.near and "://" not in table.storage.url:
+    if storage.near and "://" not in storage.url:
         # A path is a pattern to DuckDB.
-        return [re.sub(r"([\[\]*?])", r"[\1]", f"{table.storage.url}/{key}") for key in sizes]
+        return [re.sub(r"([\[\]*?])", r"[\1]", f"{storage.url}/{key}") for key in sizes]
     if sizes:
         name = f"{_PROTOCOL}{len(connection.list_filesystems())}"
-        connection.register_filesystem(_filesystem(name, table.storage, sizes))
+        connection.register_filesystem(_filesystem(name, storage, sizes))
         return [f"{name}://{key}" for key in sizes]
     return []
 

@@ -130,6 +130,7 @@ class LakeTable:
         offset: int | None = None,
         earlier: int = 0,
         missing: bool = False,
+        sample: int = 5,
     ) -> WhyResult:
         """Where a row comes from, as ``singerlake why`` says it: the record that it was made of, and where its bytes
         are. ``key`` has columns with values that tell the row; ``offset`` is its ``_singerlake_offset``. Of a
@@ -138,6 +139,9 @@ class LakeTable:
         It reads some ranges of one file of the table and of one data file. ``earlier`` older values of the column are
         looked for in the log, from the row's record backwards. ``missing``: where no row has the key, the log is read
         to say why; why an ``offset`` has no row is said anyway.
+
+        Of a table of a statement it finds the rows of the tables read that made the row, and names ``sample`` of each
+        at most; that needs ``pip install 'singerlake[sql]'``.
 
         Raises ``SettingError`` where the arguments do not go together, several rows have the key, or the table is one
         as of a moment, ``UnknownNameError`` for a column that is not there, and where no row has the key,
@@ -155,7 +159,7 @@ class LakeTable:
             raise SettingError(
                 "a table as of a moment does not say where its rows come from", hint="ask the table as it is now"
             )
-        return why(self.lake, self.state, key, column, offset, earlier, missing)
+        return why(self.lake, self.state, key, column, offset, earlier, missing, sample)
 
     def read(self, file: TableFile, schema: pa.Schema) -> pa.Table | None:
         """The rows of one file in these columns; None where it has none. Raises as ``to_arrow``."""
@@ -169,9 +173,12 @@ class LakeTable:
         schema = self.schema
         if columns is None:
             return schema
-        unknown = [name for name in columns if name not in schema.names]
-        if unknown:
-            raise UnknownNameError(
-                f"table {self.name!r} has no column {unknown[0]!r}", hint=hint_for(unknown[0], schema.names)
-            )
+        require_columns(self.name, schema.names, columns)
         return pa.schema([schema.field(name) for name in columns])
+
+
+def require_columns(table: str, there: Sequence[str], named: Sequence[str]) -> None:
+    """Raise ``UnknownNameError`` for the first of these columns that a table does not have."""
+    unknown = next((name for name in named if name not in there), None)
+    if unknown is not None:
+        raise UnknownNameError(f"table {table!r} has no column {unknown!r}", hint=hint_for(unknown, there))

@@ -37,7 +37,7 @@ def declare(folder: Path, tables: str) -> Path:
 @pytest.mark.parametrize(
     "method",
     [
-        *(Lake.project, Lake.table, Lake.diff_table),
+        *(Lake.project, Lake.table, Lake.diff_table, Lake.diff_planned),
         *(Lake.list_tables, Lake.verify_tables, Lake.gc_tables, Lake.drop_tables),
     ],
 )

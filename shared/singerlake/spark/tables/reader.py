@@ -1,24 +1,29 @@
-"""Tables through the Python Data Source: one snapshot, a task for some files each."""
+"""Tables through the Python Data Source: one snapshot, a task for some files each; or a table as of a moment, which one
+task makes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import structs
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from singerlake.adapters import open_storage
+from singerlake.arrow.schema.columns import Struct
 from singerlake.errors import SettingError
+from singerlake.lake import Lake
 from singerlake.settings import STORAGE_SETTINGS, storage_settings
 from singerlake.spark.options import absolute, named_as_options, names, storage
 from singerlake.spark.spark_types import arrow_schema, to_spark
-from singerlake.spark.worker_storage import task_storage
+from singerlake.spark.worker_storage import require_lake, task_storage
 from singerlake.storage.port import Storage
-from singerlake.tables.read import LakeTable
+from singerlake.tables.compare.as_of import Past, Point
+from singerlake.tables.read import LakeTable, require_columns
 from singerlake.tables.rows.conform import conformed
 from singerlake.tables.state.keys import table_prefix
-from singerlake.tables.state.model import TableFile
+from singerlake.tables.state.model import TableFile, TableState
 from singerlake.tables.tasks.files import read_rows
 from singerlake.work.batches import batches
 
@@ -27,16 +32,20 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-_KNOWN = ("path", "table", "columns")
+_KNOWN = ("path", "table", "columns", "as_of")
+_MOST_DIGITS = 18
+"""Of an offset."""
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Where and what to read; ``storage`` as in ``ReadOptions``, with secrets among it. ``columns`` None: all."""
+    """Where and what to read; ``storage`` as in ``ReadOptions``, with secrets among it. ``columns`` None: all;
+    ``as_of`` None: as the table is now."""
 
     path: str
     table: str
     columns: tuple[str, ...] | None = None
+    as_of: Point | None = None
     storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @named_as_options()
@@ -60,8 +69,18 @@ def table_options(given: Mapping[str, str]) -> TableOptions:
         path=absolute(options["path"]),
         table=options["table"],
         columns=names("columns", options),
+        as_of=_point(options.get("as_of")),
         storage=storage(options),
     )
+
+
+def _point(text: str | None) -> Point | None:
+    if text is None:
+        return None
+    text = text.strip()
+    if not text:
+        raise SettingError("option 'as_of' names nothing", hint="name a moment, a commit or an offset")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else text
 
 
 PARTITION_BYTES, PARTITION_FILES = 16 << 20, 64
@@ -76,13 +95,59 @@ def load_table(options: TableOptions) -> LakeTable:
     return LakeTable.load(open_storage(options.path, options.settings()), options.table)
 
 
-def schema_of(table: LakeTable, options: TableOptions) -> StructType:
-    """Its columns as Spark has them, or those that the options name. Raises ``UnknownNameError``."""
-    whole = to_spark(table.columns)
+def schema_of(columns: Struct, options: TableOptions) -> StructType:
+    """These columns of a table as Spark has them, or those that the options name. Raises ``UnknownNameError``."""
+    whole = to_spark(columns)
     if options.columns is None:
         return whole
-    table.chosen(options.columns)
+    require_columns(options.table, whole.names, options.columns)
     return type(whole)([whole[name] for name in options.columns])
+
+
+class Snapshot(Protocol):
+    """What a DataFrame reads for as long as it lives."""
+
+    def reader(self, options: TableOptions, schema: StructType) -> DataSourceReader:
+        """Reads it as ``schema``."""
+        ...
+
+
+def snapshot_of(options: TableOptions) -> tuple[Struct, Snapshot]:
+    """The columns of the table that the options mean, and what is to be read of it. Raises as ``LakeTable.load``, with
+    ``as_of`` as ``Lake.table``."""
+    table = load_table(options)
+    if options.as_of is None:
+        return table.columns, FilesOf(table.state.files)
+    state = structs.replace(table.state, files=(), retired=(), runs=())
+    with named_as_options():
+        past = _past(table.storage, options, state)
+        stop = past.stop(options.as_of)
+        return past.columns(stop), Then(state, stop)
+
+
+def _past(storage: Storage, options: TableOptions, state: TableState) -> Past:
+    return Past.of(Lake(storage, settings=options.settings()).table_maker(), state)
+
+
+@dataclass(frozen=True)
+class FilesOf:
+    """A table as it is now."""
+
+    files: tuple[TableFile, ...]
+
+    def reader(self, options: TableOptions, schema: StructType) -> TableReader:
+        return TableReader(options, self.files, schema)
+
+
+@dataclass(frozen=True)
+class Then:
+    """A table of the messages before ``stop``, declared as ``state`` says, which names no files."""
+
+    state: TableState
+    stop: int
+
+    def reader(self, options: TableOptions, schema: StructType) -> PastReader:
+        return PastReader(options, self, schema)
 
 
 @dataclass
@@ -121,3 +186,24 @@ def read_files(
         rows = read_rows(storage, prefix, file, schema.names)
         if rows is not None:
             yield from conformed(rows, schema).to_batches(_ROWS)
+
+
+@dataclass(eq=False)
+class PastReader(DataSourceReader):
+    """Makes a table as it was and reads it as ``schema``, in one task. Nobody can say when a DataFrame is not needed
+    any more, and tasks share no folder. So each action makes the table anew, in ``$TMPDIR`` of its task."""
+
+    options: TableOptions
+    then: Then
+    schema: StructType
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """All rows. Raises as ``Lake.table``."""
+        storage = task_storage(self.options.path, tuple(sorted(self.options.storage.items())))
+        require_lake(storage, self.options.path)
+        with named_as_options():
+            made = _past(storage, self.options, self.then.state).made(self.then.stop)
+        yield from read_files(made.storage, table_prefix(made.name), arrow_schema(self.schema), made.state.files)

@@ -17,21 +17,24 @@ PATTERN = frozenset("*?[]{}\\")
 def read_table(spark: SparkSession, path: str, table: str, **options: Any) -> DataFrame:
     """One snapshot of a table of the lake at ``path``. Spark's own reader reads the files where they are parquet on a
     disk, which skips files and columns that a query does not need. Elsewhere, and where that reader would take the
-    path for a pattern or two nested fields for one, the format ``singerlake`` does, whose ``options`` these are. Raises
-    ``SettingError``, ``UnknownNameError``, and what reading the table's state raises."""
+    path for a pattern or two nested fields for one, the format ``singerlake`` does, whose ``options`` these are; so it
+    does for a table ``as_of`` a moment, a commit or an offset. Raises ``SettingError``, ``UnknownNameError``, and what
+    reading the table's state raises."""
     from singerlake.spark.options import text_of
     from singerlake.spark.tables.reader import load_table, schema_of, table_options
     from singerlake.storage.roots import FolderRoot, parse_root
 
     given = {"path": path, "table": table, **{name: text_of(value) for name, value in options.items()}}
     wanted = table_options(given)
+    if wanted.as_of is not None:
+        return spark.read.format("singerlake").options(**given).load()
     there = load_table(wanted)
     on_disk = isinstance(parse_root(wanted.path), FolderRoot)
     is_pattern = not PATTERN.isdisjoint(there.storage.url)
     is_parquet = there.state.declaration.get("format") == "parquet"
     if not on_disk or is_pattern or not is_parquet or _has_equal_fields(there.columns):
         return spark.read.format("singerlake").options(**given).load()
-    schema = schema_of(there, wanted)
+    schema = schema_of(there.columns, wanted)
     files = there.files()
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -49,16 +49,18 @@ def counted_differences(
     told: Callable[[RowDifference], object] | None = None,
     *,
     most: int | None = None,
+    among: Collection[str] | None = None,
 ) -> Counts:
-    """What differs between two tables that are in the order of their key and have the same columns. ``told`` is called
-    with each row, or of each piece with ``most`` rows at least of each kind, and of each column that differs. Where a
-    row comes from, and when, is not compared. Raises as ``LakeTable.to_arrow``."""
+    """What differs between two tables that are in the order of their key and have the same columns, or those that are
+    ``among`` these. ``told`` is called with each row, or of each piece with ``most`` rows at least of each kind, and of
+    each column that differs. Where a row comes from, and when, is not compared. Raises as ``LakeTable.to_arrow``."""
     key = after.state.key or (OFFSET,)
     own = {*key, OFFSET, TABLE_VERSION, VERSION, TIME}
-    columns = [name for name in after.schema.names if name not in own]
+    names = [name for name in after.schema.names if among is None or name in among]
+    columns, schema = [name for name in names if name not in own], after.chosen(names)
     texts = {field.name for field in after.columns.fields if isinstance(field.type, JsonText)} | {RESCUED.name}
     rows, counts = Counter[str](), Counter[str]()
-    for piece in differences(_rows(before, after.schema), _rows(after, after.schema), key, columns, texts):
+    for piece in differences(_rows(before, schema), _rows(after, schema), key, columns, texts):
         changed = _any(piece)
         rows.update(inserted=piece.inserted.num_rows, deleted=piece.deleted.num_rows, changed=changed.true_count)
         counts.update({name: differs.true_count for name, differs in piece.columns.items()})

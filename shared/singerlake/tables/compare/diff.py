@@ -43,8 +43,7 @@ def diff_table(
         raise SettingError(
             f"the diff begins at offset {first}, and ends before offset {last}", hint="exchange the two moments"
         )
-    earlier = tuple((offset, _by_key(declaration)) for offset, declaration in past.earlier)
-    past = replace(past, declaration=_by_key(past.declaration), earlier=earlier)
+    past = in_order(past)
     before, after = past.made(first, known=last), past.made(last)
     counts = counted_differences(before, after, told)
     return TableDiffResult(
@@ -59,7 +58,13 @@ def diff_table(
     )
 
 
-def _by_key(declaration: TableDeclaration) -> TableDeclaration:
+def in_order(past: Past) -> Past:
+    """What makes its rows in the order of their key, of a history the last one of each."""
+    earlier = tuple((offset, by_key(declaration)) for offset, declaration in past.earlier)
+    return replace(past, declaration=by_key(past.declaration), earlier=earlier)
+
+
+def by_key(declaration: TableDeclaration) -> TableDeclaration:
     """The table with its rows in the order of its key."""
     keep = Keep.LATEST if declaration.keep is Keep.HISTORY else declaration.keep
     return replace(declaration, keep=keep, sort_by=(), partition_by=())

@@ -37,6 +37,7 @@ from singerlake.tables.rows.convert import NULL_KEY
 from singerlake.tables.state.model import CASTS, COLLECT, DROPPED, TableState, source_of
 from singerlake.tables.state.types import columns_of
 from singerlake.tables.why.line import Erased, StoredLine, find_line
+from singerlake.tables.why.origins import SourceRows, origins
 from singerlake.tables.why.records import Records
 from singerlake.tables.why.rows import Wanted, find_rows
 from singerlake.upkeep.context import LakeContext
@@ -142,7 +143,9 @@ class WhyResult:
     the table read the record, None where that is not remembered. ``earlier`` are older values, newest first.
 
     ``record`` is None where there is no row, which ``absence`` explains, and where the record cannot be told, as
-    ``trouble`` says. Of a table of a statement ``reads`` names the tables that it was made from."""
+    ``trouble`` says. Of a table of a statement ``reads`` names the tables that it was made from, and ``made_of`` has
+    the rows of these that made the row, and below them the rows that made those of other statements; ``trouble`` says
+    what of this is not known."""
 
     lake: str
     table: str
@@ -153,6 +156,7 @@ class WhyResult:
     earlier: tuple[EarlierValue, ...] | None = None
     absence: Absence | None = None
     reads: tuple[str, ...] = ()
+    made_of: tuple[SourceRows, ...] = ()
     trouble: str | None = None
 
 
@@ -164,6 +168,7 @@ def why(
     offset: int | None,
     earlier: int,
     missing: bool,
+    sample: int,
 ) -> WhyResult:
     """As ``LakeTable.why``, which says what it takes and raises."""
     types = columns_of(state)
@@ -175,7 +180,7 @@ def why(
         wanted = {**wanted, **look.key_of(offset)}
     row = _row(lake.storage, state, wanted, [field.name for field in types.fields])
     if look is None:
-        return _of_statement(lake, state, row, column)
+        return _of_statement(lake, state, row, column, sample)
     if row.num_rows:
         return look.origin(row, column, earlier)
     if offset is None and not missing:
@@ -259,17 +264,22 @@ def _row(storage: Storage, state: TableState, wanted: Wanted, columns: Sequence[
     raise SettingError(f"several rows of table {state.table!r} have this key", hint=hint)
 
 
-def _of_statement(lake: LakeContext, state: TableState, row: pa.Table, column: str | None) -> WhyResult:
+def _of_statement(lake: LakeContext, state: TableState, row: pa.Table, column: str | None, sample: int) -> WhyResult:
     if not row.num_rows:
         raise UnknownNameError(
             f"no row of table {state.table!r} has this key", hint="ask the tables that it is made of"
         )
+    found = origins(lake, state, row, sample)
+    cells = _bare(row.to_pylist()[0], column)
+    if found.made is not None:
+        cells = tuple(replace(cell, made=(found.made[cell.column],)) for cell in cells)
     return WhyResult(
         lake=lake.storage.url,
         table=state.table,
-        cells=_bare(row.to_pylist()[0], column),
+        cells=cells,
         reads=tuple(made.table for made in state.made_from),
-        trouble="a statement made the row, and which rows it made it of is not known",
+        made_of=found.rows,
+        trouble=found.trouble,
     )
 
 

@@ -10,7 +10,7 @@ import click
 
 from singerlake.cli.commands.project.options import require_pyarrow
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import Names, result_options, with_lake
+from singerlake.cli.options import Names, at_option, commit_option, result_options, with_lake
 from singerlake.cli.output import counted, say, show, shown
 from singerlake.lake import Lake
 
@@ -21,22 +21,23 @@ from singerlake.lake import Lake
 )
 @command("Make a table as it was at a moment, beside the lake.")
 @partial(with_lake, names=Names(("table",)))
-@click.option("--at", metavar="TIME", help="The moment, as 2026-03-01T00:00Z; UTC where it names no zone.")
+@at_option
+@commit_option
 @click.option("--offset", type=int, metavar="N", help="Instead: of the messages of its stream before this offset.")
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows to FILE, parquet."
 )
 @result_options
-def as_of(lake: Lake, table: str, at: str | None, offset: int | None, output: Path | None) -> None:
+def as_of(lake: Lake, table: str, at: str | None, commit: str | None, offset: int | None, output: Path | None) -> None:
     """Make a table from raw as a run would have made it then, as it is declared now, and say how many rows it had.
 
     Nothing is written to the lake. Erased records are in no row, whenever they were erased.
     """
-    point = offset if at is None else at
-    if point is None or (at is not None and offset is not None):
-        raise click.UsageError("give one of --at and --offset")
+    points: list[str | int] = [each for each in (at, commit, offset) if each is not None]
+    if len(points) != 1:
+        raise click.UsageError("give one of --at, --commit and --offset")
     require_pyarrow()
-    made = lake.table(table, as_of=point)
+    made = lake.table(table, as_of=points[0])
     if output is not None:
         made.write_parquet(output)
     source = made.state.sources[0]

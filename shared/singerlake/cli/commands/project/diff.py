@@ -17,7 +17,7 @@ from singerlake.tables.compare.diff import TableDiffResult
 
 
 def point(text: str) -> str | int:
-    """A moment, or an offset."""
+    """A moment or a commit, or an offset."""
     return int(text) if text.isascii() and text.isdigit() else text
 
 
@@ -27,9 +27,7 @@ def point(text: str) -> str | int:
 )
 @command("Show which rows of a table came, changed and went between two moments.")
 @partial(with_lake, names=Names(("table",)))
-@click.option(
-    "--from", "start", type=point, metavar="TIME", required=True, help="A moment, or an offset, as for as-of."
-)
+@click.option("--from", "start", type=point, metavar="TIME", required=True, help="A moment, a commit or an offset.")
 @click.option("--to", "end", type=point, metavar="TIME", help="The later one. Default: now.")
 @click.option("--rows", is_flag=True, help="Print each row that differs, too.")
 @result_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,11 @@ import msgspec
 
 from singerlake.cli.commands.project.options import Project
 from singerlake.cli.exit_codes import exit_code
-from singerlake.cli.output import counted, is_asked, say, say_json, shown, size
+from singerlake.cli.output import counted, is_asked, json_of, say, say_json, shown, size
+from singerlake.cli.row_difference import difference_text
 from singerlake.errors import SingerlakeError
+from singerlake.tables.compare.counts import RowDifference
+from singerlake.tables.compare.planned import PlannedDifference, planned_differences
 from singerlake.tables.declaration.streams import Unresolved
 from singerlake.tables.project import plan_tables
 from singerlake.tables.run.one_table import Outcome, TableResult
@@ -58,12 +62,62 @@ class Report:
 
 def plan_report(project: Project, *, full_refresh: bool) -> int:
     """Say what a run would do; the exit code."""
-    tables, failed = project.tables()
     report = Report(project.lake.storage.url, dry_run=True)
-    report.add_unresolved(failed)
-    for planned in plan_tables(project.lake.table_runner(), tables, full_refresh=full_refresh):
+    for planned in _all_planned(project, full_refresh):
         report.add(planned)
     return report.end()
+
+
+def _all_planned(project: Project, full_refresh: bool) -> Iterator[TableResult]:
+    tables, failed = project.tables()
+    yield from (TableResult(each.declaration, None, error=each.error) for each in failed)
+    yield from plan_tables(project.lake.table_runner(), tables, full_refresh=full_refresh)
+
+
+def diff_report(project: Project, *, full_refresh: bool, rows: bool) -> int:
+    """Say what a run would make of the rows that tables have; the exit code."""
+    held = defaultdict[str, list[RowDifference]](list)
+
+    def told(table: str, row: RowDifference) -> None:
+        if is_asked("json"):
+            held[table].append(row)
+        else:
+            say(f"{shown(table)}: {difference_text(row)}")
+
+    lake, planned = project.lake, _all_planned(project, full_refresh)
+    found = planned_differences(lake.storage.url, lake.table_maker(), planned, told if rows else None)
+    if is_asked("json"):
+        tables = [{**json_of(each), **({"rows": held[each.table]} if rows else {})} for each in found.tables]
+        say_json({**json_of(found), "tables": tables})
+    else:
+        for each in found.tables:
+            _say_difference(each)
+        for failure in found.failed:
+            say(f"{shown(failure.table)}: not compared: {shown(str(failure.error))}", problem=True)
+    return exit_code(each.error for each in found.failed)
+
+
+_FATES = {"kept": "keeps its rows", "new": "not published yet", "no_messages": NO_MESSAGES}
+
+
+def _say_difference(one: PlannedDifference) -> None:
+    why = "made anew" if one.why == ASKED else f"made anew, since {one.why}"
+    say(shown(f"{one.table}: {_FATES.get(one.fate, why)}"))
+    for mark, columns in (("+", one.added), ("-", one.removed)):
+        for name, type in columns.items():
+            say(shown(f"  {mark} column {name}, {type}"))
+    for name, (before, after) in one.retyped.items():
+        say(shown(f"  ~ column {name}, {before} -> {after if after != before else f'another {after}'}"))
+    if one.fate != "made_anew":
+        return
+    if one.why_not_compared is not None:
+        say(shown(f"  rows are not compared: {one.why_not_compared}"))
+        return
+    counts = ((one.inserted, "inserted"), (one.changed, "changed"), (one.deleted, "deleted"))
+    rows = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "no row differs"
+    say(shown(f"  before offset {one.offset:,} of {one.tap}.{one.stream}: {rows}"))
+    for name, count in one.columns.items():
+        say(shown(f"    {name}: {counted(count, 'row')}"))
 
 
 def say_error_of(table: str, error: SingerlakeError, *, after: str = "") -> None:

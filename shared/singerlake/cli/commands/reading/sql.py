@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from functools import partial
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from singerlake.cli.help import command, examples
-from singerlake.cli.options import Names, data_options, size_within, with_lake
+from singerlake.cli.options import Names, at_option, commit_option, data_options, size_within, with_lake
 from singerlake.cli.output import counted, is_asked, say_error, table
 from singerlake.errors import SettingError, SingerlakeError
 from singerlake.lake import Lake
@@ -34,11 +34,13 @@ _PROMPT, _MORE = "sql> ", "...> "
 
 
 @examples(
-    "singerlake sql lake 'SELECT count(*) FROM users'",
     "singerlake sql lake 'SELECT id FROM raw.\"my-tap\".users' --csv",
+    "singerlake sql lake 'SELECT count(*) FROM users' --at 2026-03-01T00:00Z",
 )
 @command("Ask tables and raw streams in SQL, by DuckDB.")
 @partial(with_lake, names=Names(singles=("statement",), optional=True))
+@at_option
+@commit_option
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV to standard output.")
 @click.option("--parquet", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows into a new file.")
 @click.option(
@@ -50,19 +52,30 @@ _PROMPT, _MORE = "sql> ", "...> "
     help="What DuckDB may hold, as 4GB; what does not fit is in $TMPDIR.",
 )
 @data_options
-def sql(lake: Lake, statement: str | None, as_csv: bool, parquet: Path | None, memory: int) -> None:
+def sql(
+    lake: Lake,
+    statement: str | None,
+    at: str | None,
+    commit: str | None,
+    as_csv: bool,
+    parquet: Path | None,
+    memory: int,
+) -> None:
     """Ask tables and raw streams in SQL, by DuckDB.
 
     Tables have their names, and raw streams are raw.tap.stream; quote a name that is not a plain word. Each is read as
-    it is now, and nothing is written but what --parquet names. Without STATEMENT it is read from standard input; on a
-    terminal you are asked for statements. A semicolon ends each.
+    it is now, or as it was at a moment or after a commit. Nothing is written but what --parquet names. Without
+    STATEMENT it is read from standard input; on a terminal you are asked for statements. A semicolon ends each.
     """
     if sum((as_csv, parquet is not None, is_asked("json"))) > 1:
         raise click.UsageError("--csv, --parquet and --json exclude each other")
+    if at is not None and commit is not None:
+        raise click.UsageError("--at and --commit exclude each other")
+    ask = partial(lake.sql, as_of=commit if at is None else at, memory=memory)
     if statement is None and sys.stdin.isatty():
-        _ask(lake, memory)
+        _prompt(lake, ask)
         return
-    rows = lake.sql(sys.stdin.read() if statement is None else statement, memory=memory)
+    rows = ask(sys.stdin.read() if statement is None else statement)
     with refusals():
         if parquet is not None:
             if parquet.exists():
@@ -149,7 +162,7 @@ def _show(relation: DuckDBPyRelation) -> None:
     table(columns, rows, caption=counted(len(rows), "row"))
 
 
-def _ask(lake: Lake, memory: int) -> None:
+def _prompt(lake: Lake, ask: Callable[[str], DuckDBPyRelation]) -> None:
     """Statements that a person types, until the end of input. An interruption ends the one that runs."""
     with suppress(ImportError):
         import readline
@@ -166,7 +179,7 @@ def _ask(lake: Lake, memory: int) -> None:
                 continue
             statement, held = held, ""
             with refusals():
-                _show(lake.sql(statement, memory=memory))
+                _show(ask(statement))
         except EOFError:
             click.echo()
             return

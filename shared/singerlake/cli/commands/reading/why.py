@@ -9,7 +9,7 @@ import click
 
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import Names, result_options, with_lake
-from singerlake.cli.output import json_of, say, second, show, shown, size, table
+from singerlake.cli.output import counted, json_of, say, second, show, shown, size, table
 from singerlake.errors import SingerlakeError
 from singerlake.humanize import cut
 from singerlake.lake import Lake
@@ -39,17 +39,32 @@ _EARLIER = (">OFFSET", "EXTRACTED (UTC)", "VALUE")
     metavar="N",
     help="Look for this many older values of --column in the log, from the record backwards.",
 )
+@click.option(
+    "--sample",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Name this many rows of each table that a statement made the row of.",
+)
 @click.option("--missing", is_flag=True, help="Where no row has the key, read the log to say why.")
 @result_options
 def why(
-    lake: Lake, table: str, key: tuple[str, ...], offset: int | None, column: str | None, earlier: int, missing: bool
+    lake: Lake,
+    table: str,
+    key: tuple[str, ...],
+    offset: int | None,
+    column: str | None,
+    earlier: int,
+    sample: int,
+    missing: bool,
 ) -> int:
     """Say where a row comes from, to the bytes of its record, or why it is not there.
 
     It names the record, its data file, gzip member and line, its schema and the run that captured it, and checks that
     these bytes give the row. For that it reads a few ranges of the table and of one data file. --earlier and --missing
-    read the log as far as they have to, at worst all of it. Of a history the newest version of a key is meant. Exits
-    with 1 where something of this cannot be told.
+    read the log as far as they have to, at worst all of it. Of a history the newest version of a key is meant. Of a
+    table of a statement it names the rows that made the row. Exits with 1 where something of this cannot be told.
     """
     pairs = [each.partition("=") for each in key]
     if any(not equals for _, equals, _ in pairs):
@@ -60,7 +75,9 @@ def why(
         raise click.UsageError("--earlier needs --column")
     wanted = {name: Typed(value) for name, _, value in pairs}
     try:
-        result = lake.table(table).why(wanted, column=column, offset=offset, earlier=earlier, missing=missing)
+        result = lake.table(table).why(
+            wanted, column=column, offset=offset, earlier=earlier, missing=missing, sample=sample
+        )
     except SingerlakeError as error:
         for name in ("earlier", "missing"):
             error.rename(name, f"--{name}")
@@ -84,6 +101,13 @@ def _say(result: WhyResult, *, one: bool) -> None:
         _field("in the table", f"since the run at {result.taken_in}")
     if result.reads:
         _field("made from", ", ".join(result.reads))
+    for each in result.made_of:
+        by = "" if each.read_by == result.table else f", which made those of {each.read_by}"
+        _field("made of", f"{counted(each.count, 'row')} of {each.table}{by}")
+        for row in each.rows:
+            say(shown("  " + ", ".join(f"{name} {_text(value)}" for name, value in row.items())))
+        if each.count > len(each.rows):
+            say(f"  and {each.count - len(each.rows):,} more")
     if result.earlier is not None:
         rows = [
             (
