@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _WANTED = "wanted"
-_INSTALL = "which rows made it is known with duckdb and sqlglot: pip install 'singerlake[sql]'"
+_INSTALL = "to name the rows behind it takes duckdb and sqlglot: pip install 'singerlake[sql]'"
 _RUN = "run 'singerlake project run'"
 
 
@@ -69,7 +69,7 @@ def origins(lake: LakeContext, state: TableState, row: pa.Table, sample: int) ->
                 if table.is_of_statement and each.num_rows:
                     waiting.append((table, each))
         except UnknownOriginError as error:
-            troubles.append(f"which rows made that of table {now.table} is not known: {error}")
+            troubles.append(f"the rows behind this row of {now.table} cannot be named: {error}")
     return Origins(tuple(found), made, "; ".join(troubles) or None)
 
 

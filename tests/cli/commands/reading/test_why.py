@@ -42,5 +42,5 @@ def test_the_rows_that_made_it_are_named(run: Run, root: Path) -> None:
     ]
     refused = run("why", root, "odd", "--key", "k=z")
     assert refused.exit_code == 1
-    assert "note: which rows made that of table odd is not known: the statement has MY(k)" in refused.stdout
+    assert "note: the rows behind this row of odd cannot be named: the statement has MY(k)" in refused.stdout
     assert run("why", root, "top", "--key", "n=1", "--sample", "-1").exit_code == 2
