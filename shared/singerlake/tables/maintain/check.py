@@ -12,12 +12,13 @@ from singerlake.format.state.model import CAPTURE
 from singerlake.glance import at_a_glance
 from singerlake.humanize import counted, second, shown
 from singerlake.tables.maintain.status import StatusResult, TableStatus
+from singerlake.tables.rows.mixed_keys import in_words
 from singerlake.upkeep.reports.status import StreamStatus, Tracked
 from singerlake.upkeep.result import FOR_PYTHON
 
 Level = Literal["ok", "warning", "critical"]
 CheckKind = Literal[
-    "ahead", "behind", "checks", "failed", "late", "lost", "quarantine", "stale", "unactivated", "unreadable"
+    "ahead", "behind", "checks", "failed", "key", "late", "lost", "quarantine", "stale", "unactivated", "unreadable"
 ]
 _BAD = ("failed", "lost")
 
@@ -127,6 +128,8 @@ def of_table(status: TableStatus, max_behind: int | None = None) -> Iterator[Che
     for check, rows in sorted(status.runs[0].checks.items()) if status.runs else ():
         if rows:
             yield finding("warning", "checks", f"check {shown(check)} does not hold for {counted(rows, 'row')}")
+    for key, types in status.mixed_keys.items():
+        yield finding("warning", "key", in_words(key, types))
 
 
 def prometheus(result: CheckResult) -> str:
