@@ -57,7 +57,7 @@ from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, ope
 @at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamVerify:
-    """What was checked of a stream."""
+    """What was checked of a stream. ``dropped`` is as in ``Manifest.is_dropped``."""
 
     tap: str
     stream: str
@@ -67,6 +67,7 @@ class StreamVerify:
     attached: Tally
     read: Tally
     noted: Tally
+    dropped: bool
 
 
 @at_a_glance
@@ -140,7 +141,9 @@ def verify_lake(
             named = [each for each, checked in streams.items() if missing and checked.lake_id is not None]
             findings += [lost_root(name, each) for each in named[:1]]
     done = [
-        StreamVerify(tap=name, stream=each, **{count: getattr(checked, count) for count in _COUNTS})
+        StreamVerify(
+            tap=name, stream=each, dropped=checked.dropped, **{count: getattr(checked, count) for count in _COUNTS}
+        )
         for name, streams in by_tap.items()
         for each, checked in streams.items()
     ]
@@ -180,6 +183,7 @@ class Verified:
     entry: dict[str, Any] | None = None
     running: bool = False
     lake_id: str | None = None
+    dropped: bool = False
 
 
 def verify_stream(
@@ -246,6 +250,7 @@ def verify_stream(
         entry=_entry(manifest),
         running=[run.status for run in manifest.runs if run.captures][-1:] == ["running"],
         lake_id=manifest.lake_id,
+        dropped=manifest.is_dropped,
     )
     # The fresh state must not stand beside this one.
     del manifest, chosen, rest

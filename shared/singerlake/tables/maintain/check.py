@@ -59,14 +59,15 @@ def checked(
 ) -> CheckResult:
     """What is wrong at the moment ``now``. ``max_age``: the last write to each stream may be that old;
     ``max_behind``: a table may lack so many messages. None: neither is looked at."""
-    found = [finding for each in status.streams for finding in of_stream(each)]
+    streams = [each for each in status.streams if not each.dropped]
+    found = [finding for each in streams for finding in of_stream(each)]
     if max_age is not None:
-        found += [finding for each in status.streams for finding in late(each, now, max_age)]
+        found += [finding for each in streams for finding in late(each, now, max_age)]
     found += [finding for each in status.tables for finding in of_table(each, max_behind)]
     critical = tuple(each for each in found if each.level == "critical")
     warnings = tuple(each for each in found if each.level == "warning")
     level: Level = "critical" if critical else "warning" if warnings else "ok"
-    return CheckResult(status.lake, level, len(status.streams), len(status.tables), critical + warnings, status)
+    return CheckResult(status.lake, level, len(streams), len(status.tables), critical + warnings, status)
 
 
 def newest_capture(status: StreamStatus) -> Tracked | None:
@@ -136,6 +137,8 @@ def prometheus(result: CheckResult) -> str:
     """The figures in the text format of Prometheus (version 0.0.4), for its textfile collector."""
     last, ok, behind, ran = [], [], [], []
     for stream in result.status.streams:
+        if stream.dropped:
+            continue
         labels = {"tap": stream.tap, "stream": stream.stream}
         capture = newest_capture(stream)
         if stream.last_write is not None:

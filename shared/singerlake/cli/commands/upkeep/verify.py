@@ -85,7 +85,7 @@ def _verdict(result: VerifyResult) -> str:
 def _checked(result: VerifyResult) -> str:
     more = f", {files(result.attached, result.attached)}" if result.attached.files else ""
     return (
-        f"{counted(len(result.streams), 'stream')}, {counted(result.files, 'file')}, "
+        f"{counted(sum(not each.dropped for each in result.streams), 'stream')}, {counted(result.files, 'file')}, "
         f"{counted(result.messages, 'message')}, {size(result.bytes)}{more} checked"
     )
 
