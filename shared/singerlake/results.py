@@ -53,7 +53,7 @@ from singerlake.upkeep.result import Failure, Finding, RecordTally, Tally
 from singerlake.upkeep.root_file import IdentityResult
 from singerlake.upkeep.trim import StreamTrim, TrimFailure, TrimResult
 from singerlake.upkeep.vacuum.vacuum import Join, Joins, StreamVacuum, VacuumResult
-from singerlake.upkeep.verify import StreamVerify, VerifyResult
+from singerlake.upkeep.verify import StreamVerify, Traces, VerifyResult
 
 __all__ = [
     "Absence",
@@ -146,6 +146,7 @@ __all__ = [
     "TableStatus",
     "Tally",
     "TapContents",
+    "Traces",
     "Tracked",
     "TrimFailure",
     "TrimResult",

@@ -159,7 +159,7 @@ def test_a_drop_that_is_denied_is_a_matter_of_access(
     assert "t/s: dropped, and then failed: storage denied access; grant" in halfway.stdout
     s3.calm()
     done = run(*words, env=env)
-    assert (done.exit_code, "t/s: nothing to drop\n  deleted: 3 files (" in done.stdout) == (0, True)
+    assert (done.exit_code, "t/s: nothing to drop\ndeleted: 3 files (" in done.stdout) == (0, True)
 
 
 @pytest.mark.parametrize("kind", ["lockfile", "log", pytest.param("merge", marks=pytest.mark.soak)], indirect=True)

@@ -79,6 +79,12 @@ def name_of(one: Any) -> str:
     return shown(one.table) if hasattr(one, "table") else f"{shown(one.tap)}/{shown(one.stream)}"
 
 
+def count_streams(streams: Sequence[Any]) -> str:
+    """``2 streams, 1 dropped``: one that was dropped counts for itself, in all commands."""
+    dropped = sum(each.dropped for each in streams)
+    return counted(len(streams) - dropped, "stream") + (f", {dropped:,} dropped" if dropped else "")
+
+
 def lake_named(url: str) -> str:
     """A lake in the working folder by its path from there, as people name it; any other by its URL."""
     try:

@@ -150,6 +150,11 @@ class StreamFacts:
     samples: Samples | None = None
     trouble: str | None = None
 
+    @property
+    def is_dropped(self) -> bool:
+        """As ``Manifest.is_dropped``."""
+        return self.state is not None and self.state.is_dropped
+
 
 @dataclass(frozen=True, slots=True)
 class TapFacts:
@@ -299,8 +304,7 @@ def gather(
         progress.advance(1)
     notes = metadata.taps if metadata else {}
     taps = tuple(
-        TapFacts(tap, notes.get(tap, TapNotes()), tuple(streams[tap, name] for name in names), trouble)
-        for tap, names, trouble in listed
+        TapFacts(tap, notes.get(tap, TapNotes()), _of(streams, tap, names), trouble) for tap, names, trouble in listed
     )
     tables, tables_trouble = _tables(lake)
     found = tuple(in_parallel(lambda name: _table(lake, name, streams), tables, threads=threads))
@@ -315,6 +319,12 @@ def gather(
         tables=found if chosen is None else tuple(each for each in found if _source_of(each) in chosen),
         tables_trouble=tables_trouble,
     )
+
+
+def _of(streams: Mapping[tuple[str, str], StreamFacts], tap: str, names: Iterable[str]) -> tuple[StreamFacts, ...]:
+    """The streams of a tap as lists have them."""
+    found = (streams[tap, name] for name in names)
+    return tuple(each for each in found if not each.is_dropped)
 
 
 def _listed(lake: Lake, tap: str) -> tuple[list[str], str | None]:

@@ -287,7 +287,8 @@ def plan_drop(before: Manifest, entries: Sequence[Entry], *, run: Run, lineage: 
         keys=tuple(entry.key for entry in (*data, *attached.values(), *schemas) if entry.key not in stays),
         left=tuple(left),
     )
-    if not (before.files or before.versions or unlisted or attached or schemas):
+    waiting = {file.id for file in before.retired}
+    if not (before.files or before.versions or unlisted or attached.keys() - waiting or schemas):
         return drop
     retired |= {id: _retired(id, entry.key[len(prefix) :], run.updated) for id, entry in unlisted.items()}
     for name, entry in attached.items():

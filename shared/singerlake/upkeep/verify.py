@@ -44,7 +44,7 @@ from singerlake.upkeep.checks import (
     of_other_size,
 )
 from singerlake.upkeep.context import LakeContext, data_files, stream_objects
-from singerlake.upkeep.erase.declared import check_somewhere
+from singerlake.upkeep.erase.declared import check_somewhere, doubt, names_in
 from singerlake.upkeep.erase.find import find_traces
 from singerlake.upkeep.policy import odd_rules
 from singerlake.upkeep.rebuild.survey import read_kept
@@ -57,7 +57,7 @@ from singerlake.work.journal_file import STAMP_BYTES, JournalFile, StampSet, ope
 @at_a_glance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamVerify:
-    """What was checked of a stream."""
+    """What was checked of a stream. ``dropped`` is as in ``Manifest.is_dropped``."""
 
     tap: str
     stream: str
@@ -67,6 +67,16 @@ class StreamVerify:
     attached: Tally
     read: Tally
     noted: Tally
+    dropped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """How many ``records`` that should be erased so many ``objects`` hold. The condition named these ``properties``."""
+
+    properties: tuple[str, ...]
+    objects: int = 0
+    records: int = 0
 
 
 @at_a_glance
@@ -74,8 +84,8 @@ class StreamVerify:
 class VerifyResult:
     """What was checked, and what was found. In all ``streams`` so many ``files``, ``messages`` and ``bytes`` are
     listed, and ``attached`` files. Of the files, ``read`` ones were read whole, and ``noted`` ones were not, since a
-    journal says that they are sound. ``seed`` draws the same sample once more. Findings that are not a ``problem`` are
-    notes."""
+    journal says that they are sound. ``seed`` draws the same sample once more. ``traces`` are those of what should be
+    erased, where that was asked for. Findings that are not a ``problem`` are notes."""
 
     lake: str
     streams: tuple[StreamVerify, ...]
@@ -86,6 +96,7 @@ class VerifyResult:
     read: Tally
     noted: Tally
     seed: str | None
+    traces: Traces | None
     findings: tuple[Finding, ...]
 
     @property
@@ -110,10 +121,12 @@ def verify_lake(
     ignore: Collection[str],
     engine: Engine | None,
     progress: Report | None,
-    beside: Callable[[Collection[tuple[str, str]] | None], Iterable[Finding]],
+    beside: Callable[[Collection[tuple[str, str]] | None, Callable[[Manifest], bool]], Iterable[Finding]],
 ) -> VerifyResult:
     """Verify the streams that are meant, and what is said of them elsewhere. Where something was ``erased``, ``beside``
-    gives the findings about what was made from them, or from any stream (None)."""
+    gives the findings about what was made from them, or from any stream (None), if such a record may be of it by the
+    state of the stream."""
+    found = list[int]()
     storage, reads = lake.storage, engine or Threads(lake.storage)
     with open_journal(journal, storage.url) if journal else nullcontext() as noted:
         pairs = lake.chosen(tap, stream)
@@ -128,10 +141,11 @@ def verify_lake(
             )
             findings += checked.findings
             if erased is not None:
-                findings += find_traces(storage, name, each, erased, reads, state)
+                findings += find_traces(storage, name, each, erased, reads, state, found.append)
             by_tap[name][each] = replace(checked, findings=())
         if erased is not None:
-            findings += beside(None if tap is None and stream is None else pairs)
+            may_hold = partial(_may_hold, None if undeclared else erased)
+            findings += beside(None if tap is None and stream is None else pairs, may_hold)
         metadata, missing = _root(lake)
         findings += odd_rules(metadata, by_tap, None if stream is None else pairs)
         for name, streams in by_tap.items():
@@ -140,7 +154,9 @@ def verify_lake(
             named = [each for each, checked in streams.items() if missing and checked.lake_id is not None]
             findings += [lost_root(name, each) for each in named[:1]]
     done = [
-        StreamVerify(tap=name, stream=each, **{count: getattr(checked, count) for count in _COUNTS})
+        StreamVerify(
+            tap=name, stream=each, dropped=checked.dropped, **{count: getattr(checked, count) for count in _COUNTS}
+        )
         for name, streams in by_tap.items()
         for each, checked in streams.items()
     ]
@@ -149,8 +165,13 @@ def verify_lake(
         streams=tuple(done),
         **{count: sum((getattr(each, count) for each in done), start) for count, start in _COUNTS.items()},
         seed=sample.seed if sample else None,
+        traces=None if erased is None else Traces(names_in(erased), len(found), sum(found)),
         findings=tuple(finding for finding in findings if finding.kind not in ignore),
     )
+
+
+def _may_hold(condition: Condition | None, manifest: Manifest) -> bool:
+    return condition is None or doubt(condition, manifest) is None
 
 
 def _root(lake: LakeContext) -> tuple[RootMetadata | None, bool]:
@@ -180,6 +201,7 @@ class Verified:
     entry: dict[str, Any] | None = None
     running: bool = False
     lake_id: str | None = None
+    dropped: bool = False
 
 
 def verify_stream(
@@ -246,6 +268,7 @@ def verify_stream(
         entry=_entry(manifest),
         running=[run.status for run in manifest.runs if run.captures][-1:] == ["running"],
         lake_id=manifest.lake_id,
+        dropped=manifest.is_dropped,
     )
     # The fresh state must not stand beside this one.
     del manifest, chosen, rest

@@ -64,7 +64,8 @@ def test_a_table_that_is_made_after_an_erasure_is_as_any(run: Run, root: Path) -
 def test_a_check_for_what_was_erased_names_tables_that_may_hold_it(run: Run, root: Path, lake: Lake) -> None:
     def said() -> tuple[int, list[str]]:
         found = run("verify", root, "--erased", "id in (1, 2)")
-        *findings, last = found.stdout.splitlines()
+        *findings, last, looked = found.stdout.splitlines()
+        assert looked.startswith("  id in (1, 2): 0 records found, ")
         return found.exit_code, [line.partition(": published/")[2] for line in findings] + [last.split(":")[0]]
 
     assert run("project", "run").exit_code == 0
@@ -114,3 +115,37 @@ def test_a_check_for_what_was_erased_names_tables_that_may_hold_it(run: Run, roo
     (root / "published/users/_table.json").write_text("{")
     assert "users/_table.json: cannot be read, so nobody can tell" in said()[1][0]
     assert run("verify", root).exit_code == 0
+
+
+def test_a_table_is_named_where_the_condition_can_hold_for_its_stream(run: Run, root: Path, lake: Lake) -> None:
+    """Records were erased from orders, too, and by another condition: none of them can be one with an email."""
+    people = {"type": "object", "properties": {"id": {"type": "integer"}, "email": {"type": "string"}}}
+    build_stream(lake, "t", "people", people, [{"id": 1, "email": "kim@example.com"}], key_properties=("id",))
+    assert run("project", "run", root, "--all").exit_code == 0
+    assert run("erase", root, *ERASE).exit_code == 0
+    assert run("erase", root, "--tap", "t", "--where", "email = 'kim@example.com'", "--delete").exit_code == 0
+
+    def named(*more: str) -> list[str]:
+        found = run("verify", root, "--erased", "email = 'kim@example.com'", *more).stdout.splitlines()
+        return [line.split("/")[1] for line in found if ": published/" in line]
+
+    assert named() == ["people"]
+    assert named("--undeclared") == ["people", "users"]
+    # What its versions declared before is not known any more.
+    assert run("drop", root, "--tap", "t", "--stream", "users", "--delete").exit_code == 0
+    assert named() == ["people", "users"]
+
+
+def test_a_check_says_the_condition_as_it_was_written_and_how_many_records_it_found(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ids.txt").write_text("1\n2\n7\n")
+    found = run("verify", root, "--erased", "id in @ids.txt")
+    assert found.stdout.splitlines()[-1] == "  id in @ids.txt: 2 records found, 1 object looked into"
+    traces = json.loads(run("verify", root, "--erased", "id in @ids.txt", "--json").stdout)["traces"]
+    assert traces == {"properties": ["id"], "objects": 1, "records": 2}
+    run("erase", root, *ERASE, "--now")
+    assert run("verify", root, "--erased", "id in @ids.txt").stdout.splitlines()[1:] == [
+        "  id in @ids.txt: 0 records found, 1 object looked into"
+    ]
+    assert json.loads(run("verify", root, "--json").stdout)["traces"] is None

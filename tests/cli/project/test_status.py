@@ -81,6 +81,7 @@ def test_as_json(run: Run, shop: Lake) -> None:
         "behind": 0,
         "checks": 2,
         "trouble": None,
+        "mixed_keys": {},
     }
     assert (last["kind"], last["from"], last["to"], last["inserted"]) == ("run", 0, 5, 5)
     assert last["checks"] == {"id < 3": 2}

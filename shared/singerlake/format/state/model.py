@@ -146,6 +146,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return self if self.prepared is msgspec.UNSET else msgspec.structs.replace(self, prepared=msgspec.UNSET)
 
     @property
+    def is_dropped(self) -> bool:
+        """Whether it has neither a version nor a file: it was dropped, or its first run has committed nothing yet. Such
+        a stream does not count."""
+        return not self.versions and not len(self.files)
+
+    @property
     def by_id(self) -> Mapping[str, DataFile]:
         return self.files.by_id
 

@@ -12,12 +12,13 @@ from singerlake.format.state.model import CAPTURE
 from singerlake.glance import at_a_glance
 from singerlake.humanize import counted, second, shown
 from singerlake.tables.maintain.status import StatusResult, TableStatus
+from singerlake.tables.rows.mixed_keys import in_words
 from singerlake.upkeep.reports.status import StreamStatus, Tracked
 from singerlake.upkeep.result import FOR_PYTHON
 
 Level = Literal["ok", "warning", "critical"]
 CheckKind = Literal[
-    "ahead", "behind", "checks", "failed", "late", "lost", "quarantine", "stale", "unactivated", "unreadable"
+    "ahead", "behind", "checks", "failed", "key", "late", "lost", "quarantine", "stale", "unactivated", "unreadable"
 ]
 _BAD = ("failed", "lost")
 
@@ -58,14 +59,15 @@ def checked(
 ) -> CheckResult:
     """What is wrong at the moment ``now``. ``max_age``: the last write to each stream may be that old;
     ``max_behind``: a table may lack so many messages. None: neither is looked at."""
-    found = [finding for each in status.streams for finding in of_stream(each)]
+    streams = [each for each in status.streams if not each.dropped]
+    found = [finding for each in streams for finding in of_stream(each)]
     if max_age is not None:
-        found += [finding for each in status.streams for finding in late(each, now, max_age)]
+        found += [finding for each in streams for finding in late(each, now, max_age)]
     found += [finding for each in status.tables for finding in of_table(each, max_behind)]
     critical = tuple(each for each in found if each.level == "critical")
     warnings = tuple(each for each in found if each.level == "warning")
     level: Level = "critical" if critical else "warning" if warnings else "ok"
-    return CheckResult(status.lake, level, len(status.streams), len(status.tables), critical + warnings, status)
+    return CheckResult(status.lake, level, len(streams), len(status.tables), critical + warnings, status)
 
 
 def newest_capture(status: StreamStatus) -> Tracked | None:
@@ -127,12 +129,16 @@ def of_table(status: TableStatus, max_behind: int | None = None) -> Iterator[Che
     for check, rows in sorted(status.runs[0].checks.items()) if status.runs else ():
         if rows:
             yield finding("warning", "checks", f"check {shown(check)} does not hold for {counted(rows, 'row')}")
+    for key, types in status.mixed_keys.items():
+        yield finding("warning", "key", in_words(key, types))
 
 
 def prometheus(result: CheckResult) -> str:
     """The figures in the text format of Prometheus (version 0.0.4), for its textfile collector."""
     last, ok, behind, ran = [], [], [], []
     for stream in result.status.streams:
+        if stream.dropped:
+            continue
         labels = {"tap": stream.tap, "stream": stream.stream}
         capture = newest_capture(stream)
         if stream.last_write is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from singerlake.errors import LakeError
+from singerlake.format.state.model import Manifest
 from singerlake.humanize import counted
 from singerlake.tables.state.commit import load, tables
 from singerlake.tables.state.keys import state_key
@@ -15,10 +16,20 @@ from singerlake.upkeep.result import Finding
 _RUN = "run 'singerlake project run', or drop the table"
 
 
-def tables_of_before(lake: LakeContext, pairs: Collection[tuple[str, str]] | None) -> Iterator[Finding]:
+def tables_of_before(
+    lake: LakeContext, pairs: Collection[tuple[str, str]] | None, may_hold: Callable[[Manifest], bool]
+) -> Iterator[Finding]:
     """A finding for each table that was made before the last erasure of its stream, one of ``pairs`` (None: any), or
-    from such a table; and for each that was made anew while files that it replaced are still stored. Raises what
-    storage raises."""
+    from such a table; and for each that was made anew while files that it replaced are still stored. Tables of streams
+    are left out that ``may_hold`` denies: none of their records was ever meant. Raises what storage raises."""
+
+    def is_meant(source: TableSource) -> bool:
+        if pairs is not None and (source.tap, source.stream) not in pairs:
+            return False
+        newest = _newest(lake, source)
+        # Of a stream that was dropped or rebuilt nobody knows what its versions declared.
+        return newest is None or newest.is_dropped or newest.lineage != source.lineage or may_hold(newest)
+
     states: dict[str, TableState] = {}
     for name in tables(lake.storage):
         try:
@@ -28,10 +39,12 @@ def tables_of_before(lake: LakeContext, pairs: Collection[tuple[str, str]] | Non
             continue
         if found is not None:
             states[name] = found.state
-    touched = {name for name, state in states.items() if any(_is_erased(each, pairs) for each in state.sources)}
+    touched = {name for name, state in states.items() if any(each.erased and is_meant(each) for each in state.sources)}
     while more := {name for name, state in states.items() if _read(state) & touched} - touched:
         touched |= more
-    before = {name: why for name, state in states.items() if (why := _made_before(lake, state, pairs))}
+    before = {
+        name: why for name, state in states.items() if (why := _made_before(lake, filter(is_meant, state.sources)))
+    }
     left = states.keys() - before.keys()
     while older := {name: why for name in left if (why := _older(states[name], states, before, touched))}:
         left -= older.keys()
@@ -44,17 +57,23 @@ def tables_of_before(lake: LakeContext, pairs: Collection[tuple[str, str]] | Non
             yield Finding("erased", state_key(name), f"{what} until 'singerlake project gc --delete' has deleted them")
 
 
-def _made_before(lake: LakeContext, state: TableState, pairs: Collection[tuple[str, str]] | None) -> str:
-    """Why the table may hold what its stream no longer does; empty where it cannot."""
-    for source in state.sources:
-        if not _is_meant(source, pairs):
-            continue
+def _newest(lake: LakeContext, source: TableSource) -> Manifest | None:
+    """The state of the stream; None where there is none that can be read, which is a finding of its own."""
+    try:
+        return lake.stream(source.tap, source.stream).state()
+    except LakeError:
+        return None
+
+
+def _made_before(lake: LakeContext, sources: Iterable[TableSource]) -> str:
+    """Why a table of these may hold what its stream no longer does; empty where it cannot."""
+    for source in sources:
         try:
             newest = lake.stream(source.tap, source.stream).state()
         except LakeError:
             # What cannot be read of a stream is a finding of its own.
             continue
-        if newest is None or not newest.versions:
+        if newest is None or newest.is_dropped:
             return "the table was made before its stream was dropped; run 'singerlake project drop'"
         if newest.lineage != source.lineage:
             return f"the table was made before its stream was rebuilt; {_RUN}"
@@ -80,11 +99,3 @@ def _older(
 
 def _read(state: TableState) -> set[str]:
     return {made.table for made in state.made_from}
-
-
-def _is_erased(source: TableSource, pairs: Collection[tuple[str, str]] | None) -> bool:
-    return bool(source.erased) and _is_meant(source, pairs)
-
-
-def _is_meant(source: TableSource, pairs: Collection[tuple[str, str]] | None) -> bool:
-    return pairs is None or (source.tap, source.stream) in pairs

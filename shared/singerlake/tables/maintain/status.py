@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from singerlake.arrow.schema.columns import JsonText
 from singerlake.errors import SingerlakeError, expected_errors
+from singerlake.format.state.model import Manifest
 from singerlake.glance import at_a_glance
+from singerlake.tables.declaration.stored import declaration_of
+from singerlake.tables.rows.columns import columns_of
+from singerlake.tables.rows.mixed_keys import MixedKeys, mixed_keys
 from singerlake.tables.state.commit import load, tables
 from singerlake.tables.state.model import TableRun, TableSource, TableState, source_of
+from singerlake.tables.state.types import words_of
 from singerlake.upkeep.context import LakeContext
 from singerlake.upkeep.reports.status import States, StreamStatus, stream_statuses
 from singerlake.upkeep.result import FOR_PYTHON
@@ -18,6 +24,7 @@ from singerlake.work.parallel import THREADS, in_parallel
 BEGUN = "begun, and not made yet; run 'singerlake project run'"
 RUNS = ("run", "rebuild")
 """Kinds of writes that took messages in; the others are of maintenance."""
+_JSON = words_of(JsonText())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +86,9 @@ def standing_of(state: TableState, newest: TableSource | None) -> Standing:
 class TableStatus:
     """How a table stands that is made from a stream up to ``offset``, or from the tables ``made_from``. ``behind``
     counts messages of the stream that it does not hold yet, None where that is not known; ``checks`` are so many. The
-    newest of ``runs`` comes first. ``trouble`` says why there are no figures. ``source`` is how lists call what it is
-    made from."""
+    newest of ``runs`` comes first. ``trouble`` says why there are no figures. ``mixed_keys`` has for each property of
+    its key that is of several types the label of the version from which on it has a type, with that type. ``source`` is
+    how lists call what it is made from."""
 
     table: str
     tap: str | None
@@ -91,6 +99,7 @@ class TableStatus:
     checks: int | None
     runs: tuple[TableRun, ...]
     trouble: str | None
+    mixed_keys: MixedKeys = field(default_factory=dict)
     source: str = field(default="", metadata=FOR_PYTHON)
 
 
@@ -117,11 +126,15 @@ def status_of(lake: LakeContext, tap: str | None, stream: str | None, *, runs: i
 
 def _table_status(lake: LakeContext, name: str, states: States, last: int) -> TableStatus:
     standing, trouble = None, BEGUN
+    mixed: MixedKeys = {}
     try:
         with expected_errors(table=name):
-            standing = _standing(lake, name, states)
+            if (state := _published(lake, name)) is not None:
+                manifest = _manifest(lake, state, states)
+                standing = standing_of(state, None if manifest is None else source_of(manifest))
+                mixed = {} if manifest is None else _mixed_keys(state, manifest)
     except SingerlakeError as error:
-        trouble = f"{error.message}; {error.hint}"
+        standing, trouble = None, f"{error.message}; {error.hint}"
     source = standing.source if standing else None
     return TableStatus(
         table=name,
@@ -133,18 +146,32 @@ def _table_status(lake: LakeContext, name: str, states: States, last: int) -> Ta
         checks=len(standing.checks) if standing else None,
         runs=standing.runs[:last] if standing else (),
         trouble=None if standing else trouble,
+        mixed_keys=mixed,
         source=standing.source_text if standing else "",
     )
 
 
-def _standing(lake: LakeContext, name: str, states: States) -> Standing | None:
-    """The standing of a table; None where it is not published yet."""
+def _published(lake: LakeContext, name: str) -> TableState | None:
     found = load(lake.storage, name)
-    if found is None or not found.state.is_published:
+    return found.state if found is not None and found.state.is_published else None
+
+
+def _manifest(lake: LakeContext, state: TableState, states: States) -> Manifest | None:
+    """The state of the stream that a table is made from; None of a statement, and where it is not known."""
+    if not state.sources:
         return None
-    if not found.state.sources:
-        return standing_of(found.state, None)
-    source = found.state.sources[0]
-    pair = (source.tap, source.stream)
-    manifest = states[pair] if pair in states else lake.stream(*pair).state()
-    return standing_of(found.state, None if manifest is None else source_of(manifest))
+    pair = (state.sources[0].tap, state.sources[0].stream)
+    return states[pair] if pair in states else lake.stream(*pair).state()
+
+
+def _mixed_keys(state: TableState, manifest: Manifest) -> MixedKeys:
+    if not any(entry.name in state.key and entry.type == _JSON for entry in state.columns):
+        return {}
+    try:
+        declaration = declaration_of(state)
+        columns = columns_of(declaration, manifest)
+    except SingerlakeError:
+        # The next run ends with it.
+        return {}
+    key = [each.source for each in columns.records if each.kept and each.name in state.key]
+    return mixed_keys(declaration, columns, key, manifest)

@@ -28,6 +28,7 @@ from singerlake.tables.derived import check_columns
 from singerlake.tables.rows.columns import TableColumns, as_it_was, columns_of, left_out, type_named
 from singerlake.tables.rows.conditions import check_literals
 from singerlake.tables.rows.conform import only_adds
+from singerlake.tables.rows.mixed_keys import MixedKeys, mixed_keys
 from singerlake.tables.rows.partitions import PartitionColumn
 from singerlake.tables.state.commit import StoredState
 from singerlake.tables.state.ids import Numbered, numbered
@@ -110,6 +111,11 @@ class TablePlan:
         files = self.manifest.files_from(self.start)
         activated = any(file.messages > file.records + file.erased for file in files)
         return MessageKinds.ALL if activated else MessageKinds.RECORDS
+
+    @property
+    def mixed_keys(self) -> MixedKeys:
+        """Which of its keys are of several types."""
+        return mixed_keys(self.declaration, self.columns, self.key, self.manifest)
 
     def names(self, sources: tuple[str, ...]) -> tuple[str, ...]:
         """What the table calls these properties."""

@@ -129,11 +129,17 @@ class _Look:
 
 
 def find_traces(
-    storage: Storage, tap: str, stream: str, meant: Meant, engine: Engine, state: Callable[[], Manifest | None]
+    storage: Storage,
+    tap: str,
+    stream: str,
+    meant: Meant,
+    engine: Engine,
+    state: Callable[[], Manifest | None],
+    looked: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Finding]:
     """A finding for each object of a stream's folder that holds a record that is ``meant``, for each that cannot be
     looked into to its end, and for each attached file that no record has in the newest ``state``. ``engine`` reads
-    them. Raises what storage raises."""
+    them. ``looked`` is called for each object with how many such records it holds. Raises what storage raises."""
     prefix = layout.stream_prefix(tap, stream)
     attached: list[Entry] = []
 
@@ -150,11 +156,13 @@ def find_traces(
         meant = as_declared(meant, declared)
     ready = Ready(meant)
     for item, found in engine(FindMessages(ready), objects):
+        looked(found.records)
         if found.records:
             yield _trace(item.key, found.records)
         if found.trouble is not None and found.trouble.kind != "missing":
             yield Finding("erased", item.key, f"cannot be read to its end: {found.trouble.message}")
     for name, found in look_at_unfinished(storage, prefix, ready):
+        looked(found.records)
         yield _trace(name, found.records)
     newest = _state(state) if attached else None
     for left in chain(left_objects(newest, attached, prefix), unfinished_objects(storage, prefix)):

@@ -71,8 +71,8 @@ def contents_of(lake: LakeContext, tap: str | None, stream: str | None) -> Conte
     pairs = lake.chosen(tap, stream)
     taps = lake.chosen_taps(tap) if stream is None else list(dict.fromkeys(name for name, _ in pairs))
     found = in_parallel(lambda pair: take_census(lake.storage, *pair, lake.stream(*pair).state), pairs, threads=THREADS)
-    # A stream that was dropped keeps its manifest, and one that is just being born has nothing yet.
-    streams = [each for each in found if each.trouble or each.versions]
+    # As ``Manifest.is_dropped``.
+    streams = [each for each in found if each.trouble or each.versions or each.files]
     return ContentsResult(
         lake.storage.url, tuple(TapContents(name, tuple(each for each in streams if each.tap == name)) for name in taps)
     )

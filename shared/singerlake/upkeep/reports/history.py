@@ -48,6 +48,11 @@ class StreamVersions:
     next_offset: int | None = None
     versions: tuple[Version, ...] = ()
 
+    @property
+    def dropped(self) -> bool:
+        """As ``Manifest.is_dropped``."""
+        return self.lineage is not None and not self.versions and self.floor == self.next_offset
+
 
 @at_a_glance
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,8 @@ class Silence:
 class StreamStatus:
     """``store`` keeps the stream's state, whose newest ``transaction`` has that number. ``runs``: the newest first.
     ``last_write`` is as in ``Census``. ``silence`` is that of a stale stream (see ``silence_of``) that no run writes
-    to. ``quarantined``: how many messages a quarantine has. ``trouble`` says why there are no figures."""
+    to. ``quarantined``: how many messages a quarantine has. ``trouble`` says why there are no figures. ``dropped`` is
+    as in ``Manifest.is_dropped``."""
 
     tap: str
     stream: str
@@ -81,6 +82,7 @@ class StreamStatus:
     silence: Silence | None
     last_write: datetime | None
     trouble: str | None
+    dropped: bool = False
 
 
 def stream_statuses(
@@ -113,6 +115,7 @@ def stream_statuses(
                 silence=silence_of(manifest.runs, now) if manifest and not is_written else None,
                 last_write=last_write,
                 trouble=trouble,
+                dropped=manifest is not None and manifest.is_dropped,
             )
         )
     return tuple(statuses), states

@@ -19,7 +19,8 @@ _NO_STATE = "no state; run 'singerlake rebuild'"
 class StreamStore:
     """Where a stream's state is. ``transaction`` is the newest, ``published`` the one in ``manifest.json``, ``tail``
     how many lie between; transactions up to ``floor`` were trimmed. ``moving_to``: it is on its way to that store.
-    ``trouble`` says why figures are missing, ``error`` the error that it came from."""
+    ``trouble`` says why figures are missing, ``error`` the error that it came from. ``dropped`` is as in
+    ``Manifest.is_dropped``."""
 
     tap: str
     stream: str
@@ -31,6 +32,7 @@ class StreamStore:
     moving_to: str | None = None
     trouble: str | None = None
     error: SingerlakeError | None = None
+    dropped: bool = False
 
 
 @at_a_glance
@@ -81,4 +83,5 @@ def _kept(lake: LakeContext, tap: str, stream: str) -> StreamStore:
         floor=None if floor < 0 else floor,
         moving_to=closed,
         trouble=going,
+        dropped=loaded.manifest.is_dropped,
     )

@@ -26,11 +26,12 @@ def test_one_stream_goes_and_the_others_stay(run: Run, lake: Lake, root: Path) -
     assert (result.exit_code, result.stdout.splitlines()) == (
         0,
         [
-            next(line for line in result.stdout.splitlines() if line.startswith("t/flights: dropped: 3 files (")),
-            "  the files stay until 'singerlake gc --delete' has run twice, a grace time apart",
+            "TAP  STREAM   FILES  RECORDS   BYTES",
+            "t    flights      3       25  1.5 kB",
+            "dropped: 1 stream, 3 files (1.5 kB), 25 records",
+            "the files stay until 'singerlake gc --delete' has run twice, a grace time apart",
         ],
     )
-    assert result.stdout.splitlines()[0].endswith(", 25 records")
     assert data_files(root) == files
     listed = run("ls", root).stdout
     assert "a/b" in listed
@@ -42,6 +43,23 @@ def test_one_stream_goes_and_the_others_stay(run: Run, lake: Lake, root: Path) -
         assert run("gc", root, "--grace", "0s", "--delete").exit_code == 0
     assert len(data_files(root)) == 2
     assert run("verify", root).exit_code == 0
+
+
+def test_a_tap_is_one_table_with_a_total_and_what_was_dropped_before_is_no_row(
+    run: Run, lake: Lake, root: Path
+) -> None:
+    shown = run("drop", root, "--tap", "t").stdout.splitlines()
+    assert [line.split()[:4] for line in shown[1:3]] == [["t", "a/b", "1", "1"], ["t", "flights", "3", "25"]]
+    assert shown[3].startswith("would be dropped: 2 streams, 4 files (")
+    assert shown[3].endswith("), 26 records")
+    assert shown[4:] == ["dry run: nothing changed; --delete does it"]
+    run("drop", root, "--tap", "t", "--stream", "flights", "--delete")
+    shown = run("drop", root, "--tap", "t").stdout.splitlines()
+    assert shown[2].startswith("would be dropped: 1 stream, 1 file (")
+    assert shown[3] == "t/flights: nothing to drop; 3 objects wait for 'singerlake gc --delete'"
+    for _ in range(3):
+        run("gc", root, "--grace", "0s", "--delete")
+    assert "t/flights: nothing to drop" in run("drop", root, "--tap", "t").stdout.splitlines()
 
 
 def test_the_others_go_though_one_cannot(run: Run, lake: Lake, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +74,6 @@ def test_the_others_go_though_one_cannot(run: Run, lake: Lake, root: Path, monke
     result = run("drop", root, "--tap", "t", "--delete")
     assert result.exit_code == 1
     assert "t/a/b: not dropped: the server is away" in result.stdout
-    assert "t/flights: dropped" in result.stdout
+    assert "dropped: 1 stream, 3 files" in result.stdout
     failed = json.loads(run("drop", root, "--tap", "t", "--json").stdout)["failed"]
     assert [(each["stream"], each["error"]["kind"]) for each in failed] == [("a/b", "storage_unavailable")]

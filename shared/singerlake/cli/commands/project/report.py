@@ -18,6 +18,7 @@ from singerlake.tables.compare.counts import RowDifference
 from singerlake.tables.compare.planned import PlannedDifference, planned_differences
 from singerlake.tables.declaration.streams import Unresolved
 from singerlake.tables.project import plan_tables
+from singerlake.tables.rows.mixed_keys import in_words
 from singerlake.tables.run.one_table import Outcome, TableResult
 from singerlake.tables.run.plan import ASKED, FIRST, SqlPlan, TablePlan, is_continued
 
@@ -132,6 +133,12 @@ def say_made(result: TableResult) -> None:
         say(line)
     for table, count in result.outcome.behind.items() if result.outcome is not None else ():
         say(f"  {shown(table)} is {counted(count, 'message')} behind its stream")
+    _say_mixed_keys(result.plan)
+
+
+def _say_mixed_keys(plan: TablePlan | SqlPlan | None) -> None:
+    for key, types in plan.mixed_keys.items() if isinstance(plan, TablePlan) else ():
+        say(f"  {in_words(key, types)}")
 
 
 def _say(result: TableResult, dry_run: bool) -> None:
@@ -141,6 +148,7 @@ def _say(result: TableResult, dry_run: bool) -> None:
         say_error_of(name, result.error)
     elif dry_run or result.outcome is None:
         say(f"{shown(name)}: {shown(_planned(result.plan))}")
+        _say_mixed_keys(result.plan)
     else:
         say_made(result)
 
@@ -242,5 +250,6 @@ def _plan_json(plan: TablePlan | SqlPlan) -> dict[str, Any]:
         "generation": plan.generation,
         "why_anew": plan.why or None,
         "key": list(plan.key),
+        "mixed_keys": plan.mixed_keys,
         "columns": [field.name for field in plan.columns.table.fields],
     }

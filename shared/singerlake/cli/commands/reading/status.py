@@ -8,7 +8,7 @@ import click
 
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, streams_options, with_lake
-from singerlake.cli.output import SEE_BELOW, lake_named, say, say_findings, say_troubles, show, table
+from singerlake.cli.output import SEE_BELOW, count_streams, lake_named, say, say_findings, say_troubles, show, table
 from singerlake.clock import parse_timestamp
 from singerlake.format.state.model import CAPTURE
 from singerlake.humanize import checks_in_short, counted, second, size
@@ -72,7 +72,7 @@ def _say(result: StatusResult) -> None:
     captures = [[run for run in each.runs if run.kind == CAPTURE] for each in result.streams]
     newest = [runs[0].outcome for runs in captures if runs]
     outcomes = ", ".join(f"{newest.count(outcome):,} {outcome}" for outcome in sorted(set(newest)))
-    totals = counted(len(result.streams), "stream") + (f"; newest captures: {outcomes}" if outcomes else "")
+    totals = count_streams(result.streams) + (f"; newest captures: {outcomes}" if outcomes else "")
     if stale := sum(each.silence is not None for each in result.streams):
         totals += f"; {stale:,} stale"
     table(_COLUMNS, rows, caption=f"{lake_named(result.lake)}: {totals}")

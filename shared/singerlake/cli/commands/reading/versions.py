@@ -35,7 +35,7 @@ def versions(lake: Lake, tap: str | None, stream: str | None) -> int:
 
 def _say(result: VersionsResult) -> None:
     rows = [(each.tap, each.stream, *_row(version)) for each in result.streams for version in each.versions]
-    counts = f"{counted(len(result.streams), 'stream')}, {counted(len(rows), 'version')}"
+    counts = f"{counted(sum(not each.dropped for each in result.streams), 'stream')}, {counted(len(rows), 'version')}"
     table(_COLUMNS, rows, caption=f"{lake_named(result.lake)}: {counts}")
     say_findings(result.findings)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import click
@@ -14,17 +14,21 @@ from singerlake.cli.options import DELETE_NOW, result_options, shows_first, stre
 from singerlake.cli.output import (
     UNTIL_COLLECTED,
     files,
-    first_of,
     name_of,
     progress,
     say,
     say_failure,
     say_findings,
     show,
+    size,
+    table,
 )
 from singerlake.humanize import counted, shown
 from singerlake.lake import Lake
 from singerlake.upkeep.drop import DropResult, DropRunResult, StreamDrop
+from singerlake.upkeep.result import NONE, Tally
+
+_COLUMNS = ("TAP", "STREAM", ">FILES", ">RECORDS", ">BYTES")
 
 
 @examples(
@@ -58,11 +62,62 @@ def drop(lake: Lake, tap: str, stream: str | None, run: str | None, dry_run: boo
 
 
 def _say(now: bool, result: DropResult) -> None:
+    gone = [one for one in result.streams if one.needed]
+    if gone:
+        _say_gone(gone, result.dry_run)
     for one in result.streams:
-        say(*_told(one, not result.dry_run, now))
+        if not one.needed:
+            waits = f"{counted(len(one.keys), 'object')} {'waits' if len(one.keys) == 1 else 'wait'}"
+            waiting = f"; {waits} for 'singerlake gc --delete'" if one.keys and not now else ""
+            say(f"{name_of(one)}: nothing to drop{waiting}")
+        if one.left:
+            more = f" and {len(one.left) - 1:,} more" if len(one.left) > 1 else ""
+            say(f"{name_of(one)}: the format does not put such a file there, and it stays: {shown(one.left[0])}{more}")
+    if now:
+        deleted = files(
+            _sum(one.deleted for one in result.streams), _sum(one.deleted_attached for one in result.streams)
+        )
+        say(f"deleted: {deleted}")
+    elif gone and not result.dry_run:
+        say(f"the files stay {UNTIL_COLLECTED}")
+    if tables := dict.fromkeys(name for one in result.streams for name in one.tables):
+        say(f"tables made from them stay: {', '.join(map(shown, tables))}; see 'singerlake project drop'")
     for each in result.failed:
         say_failure(each, "dropped, and then failed" if each.dropped else "not dropped")
     say_findings(result.findings)
+
+
+def _say_gone(gone: Sequence[StreamDrop], dry_run: bool) -> None:
+    """A row for each stream, and what they are together. BYTES are those of all objects."""
+    listed, unlisted, attached = (
+        _sum(getattr(one, name) for one in gone) for name in ("files", "unlisted", "attached")
+    )
+    counts = [counted(len(gone), "stream"), files(listed), counted(sum(one.records for one in gone), "record")]
+    columns, others = [*_COLUMNS], list[str]()
+    if attached.files:
+        counts.append(files(attached, attached))
+        columns.append(">ATTACHED")
+        others.append("attached")
+    if unlisted.files:
+        counts.append(f"{files(unlisted)} unlisted")
+        columns.append(">UNLISTED")
+        others.append("unlisted")
+    rows = (
+        (
+            one.tap,
+            one.stream,
+            f"{one.files.files:,}",
+            f"{one.records:,}",
+            size((one.files + one.unlisted + one.attached).bytes),
+            *(f"{getattr(one, name).files:,}" for name in others),
+        )
+        for one in gone
+    )
+    table(columns, rows, caption=f"{'would be dropped' if dry_run else 'dropped'}: {', '.join(counts)}")
+
+
+def _sum(tallies: Iterable[Tally]) -> Tally:
+    return sum(tallies, NONE)
 
 
 def _say_run(result: DropRunResult) -> None:
@@ -73,28 +128,3 @@ def _say_run(result: DropRunResult) -> None:
         say_failure(each, "dropped, at least in part, and then failed" if each.dropped else "not dropped")
     for one in result.streams:
         say_findings(one.findings)
-
-
-def _told(one: StreamDrop, delete: bool, now: bool) -> Iterator[str]:
-    """One line for what goes, one for each kind of what stays."""
-    if not one.needed:
-        what = "nothing to drop"
-    else:
-        parts = [files(one.files), counted(one.records, "record")]
-        if one.attached.files:
-            parts.append(files(one.attached, one.attached))
-        if one.unlisted.files:
-            parts.append(f"{files(one.unlisted)} unlisted")
-        what = f"{'dropped' if delete else 'would be dropped'}: {', '.join(parts)}"
-    yield f"{name_of(one)}: {what}"
-    if now:
-        yield f"  deleted: {files(one.deleted, one.deleted_attached)}"
-    elif delete and (one.files + one.unlisted + one.attached).files:
-        yield f"  the files stay {UNTIL_COLLECTED}"
-    if one.tables:
-        yield f"  tables made from it stay: {', '.join(map(shown, one.tables))}; see 'singerlake project drop'"
-    if one.left:
-        more = f" and {len(one.left) - 1:,} more" if len(one.left) > 1 else ""
-        yield f"  left, since the format does not put such a file there: {shown(one.left[0])}{more}"
-    if not delete:
-        yield from first_of(one.keys)

@@ -83,7 +83,7 @@ def _say(result: EraseStreamsResult) -> None:
         records = counted(sum(one.records for one in result.streams), "record")
         erased = "would be erased" if result.dry_run else "erased"
         without = f"; {counted(len(result.skipped), 'stream')} without such a property" if result.skipped else ""
-        say(f"{records} {erased} in {held:,} of {counted(len(result.streams), 'stream')}{without}")
+        say(f"{records} {erased} in {counted(held, 'stream')}{without}")
     others = Counter(name for each in result.skipped for name in each.similar)
     if others:
         listed = ", ".join(

@@ -6,7 +6,7 @@ from functools import partial
 
 from singerlake.cli.help import command, examples
 from singerlake.cli.options import result_options, streams_options, with_lake
-from singerlake.cli.output import SEE_BELOW, counted, lake_named, say_troubles, show, table
+from singerlake.cli.output import SEE_BELOW, count_streams, lake_named, say_troubles, show, table
 from singerlake.lake import Lake
 from singerlake.upkeep.reports.stores import StoreStatusResult, StreamStore
 
@@ -31,7 +31,7 @@ def ls(lake: Lake, tap: str | None, stream: str | None) -> int:
 
 
 def _say(result: StoreStatusResult) -> None:
-    caption = f"{lake_named(result.lake)}: {counted(len(result.streams), 'stream')}; new ones get {result.default}"
+    caption = f"{lake_named(result.lake)}: {count_streams(result.streams)}; new ones get {result.default}"
     table(_COLUMNS, map(_row, result.streams), caption=caption)
     say_troubles(result.streams)
 

@@ -67,13 +67,18 @@ def verify(
         result = lake.verify(
             journal=journal, erased=condition, undeclared=undeclared, engine=reads, progress=report, **asked
         )
-    show(result, partial(_say, journal))
+    show(result, partial(_say, journal, erased))
     return exit_code((), result.findings)
 
 
-def _say(journal: Path | None, result: VerifyResult) -> None:
+def _say(journal: Path | None, erased: str | None, result: VerifyResult) -> None:
     say_findings(result.findings)
-    say(f"{_verdict(result)}: {_checked(result)}", *_left(result, journal))
+    say(f"{_verdict(result)}: {_checked(result)}")
+    if result.traces is not None:
+        # As it was written: a file of values is not listed.
+        objects = counted(result.traces.objects, "object")
+        say(f"  {shown(erased or '')}: {counted(result.traces.records, 'record')} found, {objects} looked into")
+    say(*_left(result, journal))
 
 
 def _verdict(result: VerifyResult) -> str:
@@ -85,7 +90,7 @@ def _verdict(result: VerifyResult) -> str:
 def _checked(result: VerifyResult) -> str:
     more = f", {files(result.attached, result.attached)}" if result.attached.files else ""
     return (
-        f"{counted(len(result.streams), 'stream')}, {counted(result.files, 'file')}, "
+        f"{counted(sum(not each.dropped for each in result.streams), 'stream')}, {counted(result.files, 'file')}, "
         f"{counted(result.messages, 'message')}, {size(result.bytes)}{more} checked"
     )
 
