@@ -114,6 +114,21 @@ def of_versions(told: Any) -> Iterator[Sequence[str]]:
             )
 
 
+def of_newest(told: Any) -> Iterator[Sequence[str]]:
+    for stream in told["streams"]:
+        name = (stream["tap"], stream["stream"])
+        capture = next((run for run in stream["runs"] if run["kind"] == "capture"), None)
+        if stream["trouble"]:
+            yield *name, SEE_BELOW
+        elif capture is None:
+            yield *name, "no capture"
+        else:
+            yield *name, at(capture["started"], minute), capture["outcome"] + (" *" if capture["locked"] else "")
+    for each in told["tables"]:
+        newest = each["runs"][0]
+        yield each["table"], f"{each['tap']}.{each['stream']}", at(newest["at"], minute), number(each["behind"])
+
+
 def of_status(told: Any) -> Iterator[Sequence[str]]:
     for stream in told["streams"]:
         name = (stream["tap"], stream["stream"])
@@ -194,7 +209,8 @@ COMMANDS: Mapping[str, Callable[[Any], Iterator[Sequence[str]]]] = {
     "ls LAKE": of_ls,
     "ls LAKE --commits": of_commits,
     "versions LAKE": of_versions,
-    "status LAKE": of_status,
+    "status LAKE": of_newest,
+    "status LAKE --runs 3": of_status,
     "status LAKE --by-run": of_runs,
     "store ls LAKE": of_store,
     "lock ls LAKE": of_locks,

@@ -178,7 +178,9 @@ def drop_run(
             failed.append(DropFailure(each, name, (each, name) in begun, error))
     if not failed and not any(one.messages or one.left or one.findings for one in done):
         raise UnknownNameError(
-            f"no file holds a message of run {run!r}", hint="'singerlake status' shows the writers of runs", tap=tap
+            f"no file holds a message of run {run!r}",
+            hint="'singerlake status --by-run' shows the writers of runs",
+            tap=tap,
         )
     return DropRunResult(lake=lake.storage.url, dry_run=dry_run, run=run, streams=tuple(done), failed=tuple(failed))
 

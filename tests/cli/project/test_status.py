@@ -30,15 +30,16 @@ def shop(root: Path, tmp_path: Path) -> Lake:
 
 def tables(text: str) -> list[list[str]]:
     """The cells of each row of the second table, without the time that a run ended, and its caption."""
-    _, _, second = text.partition("\n\n")
+    _, second, _ = text.split("\n\n")
     _, *rows, caption = second.splitlines()
     return [[*cells[:3], *cells[5:]] for cells in map(str.split, rows)] + [[caption.rpartition("/")[2]]]
 
 
 def test_tables_stand_below_the_streams(run: Run, shop: Lake, tmp_path: Path) -> None:
     root = shop.storage.url
-    result = run("status", root)
+    result = run("status", root, "--runs", "3")
     assert result.exit_code == 0
+    assert result.stdout.endswith("\n\n1 finding:\npeople: check id < 3 does not hold for 2 rows\n")
     assert tables(result.stdout) == [
         ["events", "u.events", "run", "5", "5", "0", "0", "0"],
         ["people", "t.users", "run", "5", "5", "0", "0", "2", "rows", "failed", "0"],
@@ -47,7 +48,7 @@ def test_tables_stand_below_the_streams(run: Run, shop: Lake, tmp_path: Path) ->
     build_stream(shop, "t", "users", SCHEMA, [{"id": 1}], key_properties=("id",))
     shop.project(tmp_path / "projections.yml", tables=["people"])
     build_stream(shop, "t", "users", SCHEMA, [{"id": 1}, {"id": 2}], key_properties=("id",))
-    assert tables(run("status", root).stdout) == [
+    assert tables(run("status", root, "--runs", "3").stdout) == [
         ["events", "u.events", "run", "5", "5", "0", "0", "0"],
         ["people", "t.users", "run", "1", "0", "1", "0", "2", "held", "2"],
         ["people", "t.users", "run", "5", "5", "0", "0", "2", "rows", "failed"],
@@ -56,10 +57,18 @@ def test_tables_stand_below_the_streams(run: Run, shop: Lake, tmp_path: Path) ->
     assert len(tables(run("status", root, "--runs", "1").stdout)) == 3
 
 
+def test_without_runs_each_table_is_a_line(run: Run, shop: Lake) -> None:
+    _, second, _ = run("status", shop.storage.url).stdout.split("\n\n")
+    _, events, people, caption = second.splitlines()
+    assert [events.split()[:2], events.split()[4:]] == [["events", "u.events"], ["0"]]
+    assert people.split()[4:] == ["2", "rows", "failed", "0"]
+    assert caption.endswith("lake: 2 tables")
+
+
 def test_a_lake_without_tables_tells_of_streams_alone(run: Run, lake: Lake) -> None:
     told = run("status", lake.storage.url).stdout
     assert "TABLE" not in told
-    assert "\n\n" not in told
+    assert told.endswith("\n\nnothing needs a look\n")
     assert json.loads(run("status", lake.storage.url, "--json").stdout)["tables"] == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,9 @@ from singerlake.lake import Lake
 from singerlake.lock_file import Lock, LockSettings
 from singerlake.stores.port import Loaded
 from tests.cli.conftest import Run
+from tests.cli.terminals import on_a_terminal
 from tests.format.state.test_fold import add, new_file
+from tests.lakes import build_stream
 
 CLOCK = SystemClock()
 
@@ -31,13 +34,13 @@ def record(lake: Lake, run_id: str, status: str, *, stream: str = "flights", ago
 
 def rows(text: str) -> list[list[str]]:
     """The cells of each row but the caption; the time that a run started is cut off."""
-    return [line.split() for line in text.splitlines()[1:-1]]
+    return [line.split() for line in text.partition("\n\n")[0].splitlines()[1:-1]]
 
 
 def test_every_stream_has_its_last_runs_the_newest_first(run: Run, lake: Lake) -> None:
     for run_id, status in (("r0", "finished"), ("r1", "failed"), ("r2", "stopped"), ("r3", "running")):
         record(lake, run_id, status)
-    result = run("status", lake.storage.url)
+    result = run("status", lake.storage.url, "--runs", 3)
     assert result.exit_code == 0
     header = result.stdout.splitlines()[0].split()
     assert header == [
@@ -60,7 +63,11 @@ def test_every_stream_has_its_last_runs_the_newest_first(run: Run, lake: Lake) -
         ["1:02:03", "interrupted", "0", "0", "0", "B", "host-r2"],
         ["1:02:03", "failed", "0", "0", "0", "B", "host-r1"],
     ]
-    assert result.stdout.splitlines()[-1] == f"{lake.storage.url}: 3 streams; newest captures: 1 running"
+    assert result.stdout.splitlines()[-3:] == [
+        f"{lake.storage.url}: 3 streams; newest captures: 1 running",
+        "",
+        "nothing needs a look",
+    ]
 
 
 def test_what_a_run_moved_is_counted(run: Run, lake: Lake) -> None:
@@ -71,7 +78,7 @@ def test_what_a_run_moved_is_counted(run: Run, lake: Lake) -> None:
         assert base is not None
         change = add(new_file(file_id, 700), run=moving)
         assert isinstance(store.commit(base, Transaction(id=file_id, at="2026", change=change)), Loaded)
-    (row,) = [each for each in rows(run("status", lake.storage.url).stdout) if each[-1] == "host-r"]
+    (row,) = [each for each in rows(run("status", lake.storage.url, "--runs", 3).stdout) if each[-1] == "host-r"]
     assert row[2:] == ["capture", "2026-01-01", "00:00:00", "0:00:09", "lost", "2", "1,400", "14.0", "kB", "host-r"]
     (found,) = json.loads(run("status", lake.storage.url, "--json").stdout)["streams"][1]["runs"]
     assert (found["files"], found["messages"], found["records"], found["bytes"]) == (2, 1400, 1400, 14_000)
@@ -90,7 +97,7 @@ def test_a_run_that_never_said_how_it_ended_is_lost_unless_it_lives_elsewhere(ru
     record(lake, "gone", "running", ago=7200)
     record(lake, "busy", "running", ago=7200)
     record(lake, "busy", "running", stream="a/b", ago=1)
-    found = {row[-1]: row[6] for row in rows(run("status", lake.storage.url, "--tap", "t").stdout)}
+    found = {row[-1]: row[6] for row in rows(run("status", lake.storage.url, "--tap", "t", "--runs", 3).stdout)}
     assert found == {"host-gone": "lost", "host-busy": "running"}
 
 
@@ -98,13 +105,13 @@ def test_a_writer_with_a_lock_is_seen_before_its_first_commit(run: Run, lake: La
     key = layout.version_lock_key("t", "flights", "aaaaaaa")
     lock = Lock(lake.storage, key, "newcomer", LockSettings(), CLOCK, random_id)
     lock.acquire()
-    (found,) = [row for row in rows(run("status", lake.storage.url).stdout) if row[1] == "flights"]
+    (found,) = [row for row in rows(run("status", lake.storage.url, "--runs", 3).stdout) if row[1] == "flights"]
     assert found[5:] == ["running", "*", "0", "0", "0", "B", "newcomer"]
     flights = json.loads(run("status", lake.storage.url, "--json").stdout)["streams"][1]
     assert [(each["key"], each["writer"]) for each in flights["locks"]] == [(key, "newcomer")]
     assert [(each["id"], each["locked"], each["seconds"]) for each in flights["runs"]] == [(None, True, None)]
     lock.release()
-    assert "newcomer" not in run("status", lake.storage.url).stdout
+    assert "newcomer" not in run("status", lake.storage.url, "--runs", 3).stdout
 
 
 def test_runs_in_the_tail_of_a_log_are_seen(run: Run, lake: Lake) -> None:
@@ -113,7 +120,7 @@ def test_runs_in_the_tail_of_a_log_are_seen(run: Run, lake: Lake) -> None:
     published = lake.storage.get(layout.manifest_key("t", "flights"))
     assert published is not None
     assert b"host-tail" not in published.body
-    assert "host-tail" in run("status", lake.storage.url).stdout
+    assert "host-tail" in run("status", lake.storage.url, "--runs", 1).stdout
 
 
 def noted(lake: Lake, stream: str = "flights") -> list[tuple[str, int]]:
@@ -139,3 +146,42 @@ def test_a_stream_that_is_silent_for_longer_than_usual_is_stale(run: Run, lake: 
     assert [each["silence"] and each["silence"]["pause"] for each in found] == [pytest.approx(3600, abs=60), None, None]
     record(lake, "now", "running", stream="a/b")
     assert "stale" not in run("status", lake.storage.url).stdout
+
+
+def test_without_runs_each_stream_is_a_line_with_its_newest_capture(run: Run, lake: Lake) -> None:
+    for run_id, status in (("r1", "failed"), ("r2", "finished"), ("r3", "running")):
+        record(lake, run_id, status)
+    lake.drop("u", "x", dry_run=False)
+    first, *found = [line.split() for line in run("status", lake.storage.url).stdout.partition("\n\n")[0].splitlines()]
+    assert first == ["TAP", "STREAM", "STARTED", "(UTC)", "OUTCOME"]
+    assert [[*row[:2], *row[4:]] for row in found[1:2]] == [["t", "flights", "running"]]
+    assert found[0] == ["t", "a/b", "no", "capture"]
+    assert len(found) == 3
+
+
+def test_what_needs_a_look_comes_last_and_alone_where_it_is_quiet(run: Run, lake: Lake) -> None:
+    record(lake, "r1", "failed")
+    root = lake.storage.url
+    told = run("status", root)
+    assert told.exit_code == 1
+    *_, empty, head, last = told.stdout.splitlines()
+    assert (empty, head) == ("", "1 finding:")
+    assert last.startswith("t/flights: the newest capture, which began ")
+    assert run("status", root, "-q").stdout == f"{last}\n"
+    assert last in run("check", root).stdout
+
+
+def test_at_80_columns_many_streams_of_long_names_leave_the_end_to_what_needs_a_look(
+    monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    lake = Lake.open(str(root))
+    for number in range(28):
+        build_stream(lake, "tap-of-a-long-name", f"customers_of_the_shop_{number:02}", {"type": "object"}, [{"n": 1}])
+    name = "customers_of_the_shop_07"
+    failed = TargetRun(id="r", writer="w", started=timestamp(CLOCK.now()), updated="", status="failed")
+    writer = lake.stream("tap-of-a-long-name", name).writer(writer_id="w")
+    writer.settled(writer.record(failed))
+    lines = on_a_terminal(monkeypatch, 80, "status", root).splitlines()
+    assert len(lines) == 28 + 5
+    assert lines[-2] == "1 finding:"
+    assert lines[-1].startswith(f"tap-of-a-long-name/{name}: the newest capture")

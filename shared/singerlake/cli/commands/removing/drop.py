@@ -38,7 +38,7 @@ _COLUMNS = ("TAP", "STREAM", ">FILES", ">RECORDS", ">BYTES")
 @partial(with_lake, stores=True)
 @tap_named("The tap to drop, or whose stream to drop.", metavar="TAP", required=True)
 @stream_option
-@click.option("--run", metavar="WRITER", help="Drop only what this run of a target brought; status shows it.")
+@click.option("--run", metavar="WRITER", help="Drop only what this run of a target brought; status --by-run shows it.")
 @shows_first("--delete", "Drop", now=DELETE_NOW)
 @result_options
 def drop(lake: Lake, tap: str, stream: str | None, run: str | None, dry_run: bool, now: bool) -> int:
