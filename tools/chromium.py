@@ -57,7 +57,10 @@ def get() -> Path:
 
 def _of_playwright() -> list[Path]:
     """Those that Playwright has downloaded; it says only where the whole browser would be."""
-    from playwright.sync_api import sync_playwright
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        raise NoChromiumError("the tests of pages need playwright; 'make install' brings it") from None
 
     with sync_playwright() as playwright:
         whole = Path(playwright.chromium.executable_path)

@@ -320,6 +320,7 @@ def test_help_lists_every_command_under_a_task() -> None:
         (("ls", "--dry-run"), None),
         (("gc", "--dryrun"), "--dry-run"),
         (("gc", "--deleet"), "--delete"),
+        (("ls", "--delete"), None),
         (("verify", "--s3-endpoint"), "--s3-endpoint-url"),
         (("ls", "--\x1b[31m"), None),
     ],
@@ -330,6 +331,25 @@ def test_a_mistyped_option_suggests_options_of_that_command(
     told = run(*words)
     assert (told.exit_code, "No such option" in told.stderr, "\x1b" in told.stderr) == (2, True, False)
     assert ("Did you mean" in told.stderr, (suggested or "") in told.stderr) == (suggested is not None, True)
+
+
+@pytest.mark.parametrize("name", ["vacuum", "rebuild"])
+def test_a_command_that_deletes_nothing_says_what_does_it(run: Run, name: str) -> None:
+    told = run(name, "--delete")
+    assert told.exit_code == 2
+    assert "No such option '--delete'; --yes does what the command shows" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("sql", "select 1"), ("sql", "SELECT * FROM 'x/y'"), ("diff", "v1"), ("catalog", "ls", "people")]
+)
+def test_the_one_word_of_a_command_without_a_lake_is_not_taken_for_a_lake_that_went(
+    run: Run, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = run(*words)
+    assert (told.exit_code, "\x1b" in told.stderr) == (2, False)
+    assert "is not a lake, and no lake is named; give LAKE, set $SINGERLAKE_LAKE_ROOT" in told.stderr
 
 
 def test_secrets_are_no_options() -> None:

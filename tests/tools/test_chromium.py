@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -76,3 +77,11 @@ def test_where_none_can_be_had_it_says_what_to_do(machine: Callable[..., list[st
         chromium.get()
     assert len(ran) == 3
     assert chromium.main() == 1
+
+
+def test_without_playwright_one_sentence_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(chromium.VARIABLE, raising=False)
+    monkeypatch.setitem(sys.modules, "playwright", None)
+    monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
+    with pytest.raises(chromium.NoChromiumError, match="need playwright; 'make install' brings it"):
+        chromium.find()

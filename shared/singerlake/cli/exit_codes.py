@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     from singerlake.upkeep.result import Finding
 
 USAGE, FAILED = 2, 1
-ENDS_BY_SIGNAL = f"{__name__}.ends_by_signal"
+ENDS_BY_SIGNAL, CHANGES_NOTHING = f"{__name__}.ends_by_signal", f"{__name__}.changes_nothing"
 
 
 def ends_by_signal() -> None:
     """Have an interruption say nothing: it is how the command that runs ends."""
     click.get_current_context().meta[ENDS_BY_SIGNAL] = True
+
+
+def changes_nothing() -> None:
+    """Have an interruption of the command that runs say so."""
+    click.get_current_context().meta[CHANGES_NOTHING] = True
 
 
 def exit_code(errors: Iterable[SingerlakeError], findings: Iterable[Finding] = ()) -> int:

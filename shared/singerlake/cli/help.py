@@ -57,9 +57,12 @@ class Documented(click.Command):
                 raise click.UsageError(f"{max(twice.opts, key=len)} is given more than once", ctx=ctx)
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            raise click.NoSuchOption(
-                error.option_name, possibilities=self._meant(ctx, error.option_name), ctx=ctx
-            ) from None
+            name = error.option_name
+            # All commands that show first what they would do take --yes, and only those that delete this.
+            if name == "--delete" and any("--yes" in each.opts for each in self.params):
+                message = f"No such option {name!r}; --yes does what the command shows"
+                raise click.NoSuchOption(name, message, ctx=ctx) from None
+            raise click.NoSuchOption(name, possibilities=self._meant(ctx, name), ctx=ctx) from None
         except click.UsageError as error:
             if "unexpected extra argument" in error.message and any(each.name == "stream" for each in self.params):
                 raise click.UsageError(f"{error.message}. {_NAMED}", ctx=ctx) from None

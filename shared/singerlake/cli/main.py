@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from singerlake.cli.exit_codes import ENDS_BY_SIGNAL, FAILED, exit_code
+from singerlake.cli.exit_codes import CHANGES_NOTHING, ENDS_BY_SIGNAL, FAILED, exit_code
 from singerlake.cli.help import ByTask
 from singerlake.errors import SingerlakeError
 from singerlake.interpreter.process import collector_paused
@@ -102,7 +102,12 @@ class _Commands(ByTask):
                 ctx.exit(super().invoke(ctx) or 0)
         except KeyboardInterrupt as interruption:
             if not ctx.meta.get(ENDS_BY_SIGNAL):
-                click.echo("interrupted; what was done so far stays: run it again", err=True)
+                left = (
+                    "nothing was changed"
+                    if ctx.meta.get(CHANGES_NOTHING)
+                    else "what was done so far stays: run it again"
+                )
+                click.echo(f"interrupted; {left}", err=True)
             ctx.exit(TERMINATED if isinstance(interruption, Terminated) else INTERRUPTED)
         except click.UsageError as error:
             if "--json" in given:

@@ -13,12 +13,14 @@ from typing import Any, TypeVar
 import click
 
 from singerlake.cli import completion
+from singerlake.cli.exit_codes import changes_nothing
 from singerlake.cli.help import SettingOption
-from singerlake.cli.lakes import VARIABLE, find_lake
+from singerlake.cli.lakes import NO_LAKE, VARIABLE, find_lake
 from singerlake.cli.output import is_asked, note, say
-from singerlake.errors import LakeError, SettingError
+from singerlake.errors import LakeError, NotALakeError, SettingError
 from singerlake.format import layout
 from singerlake.format.metadata.retention import age_of
+from singerlake.humanize import shown
 from singerlake.lake import Lake
 from singerlake.settings import STORAGE_SETTINGS, STORE_SETTINGS, storage_settings, store_settings
 from singerlake.upkeep.defaults import GRACE
@@ -62,6 +64,11 @@ def with_lake(
         try:
             if not absent:
                 lake.require()
+        except NotALakeError:
+            if names is None or meant.names or os.path.exists(meant.root) or "://" in meant.root:
+                raise
+            # The one word may be what comes after LAKE.
+            raise click.UsageError(f"'{shown(meant.root)}' is not a lake, and {NO_LAKE}") from None
         except LakeError:
             if not damaged:
                 raise
@@ -234,6 +241,8 @@ def shows_first(flag: str, does: str, *, now: str = "") -> Callable[[Callable[..
                 raise click.UsageError(f"{flag} and --dry-run exclude each other")
             if arguments.get("now") and not act:
                 raise click.UsageError(f"--now needs {flag}")
+            if not act:
+                changes_nothing()
             result = command(*given, dry_run=not act, **arguments)
             if not act and not is_asked("json"):
                 say(f"dry run: nothing changed; {flag} does it")

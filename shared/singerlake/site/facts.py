@@ -152,8 +152,9 @@ class StreamFacts:
 
     @property
     def is_dropped(self) -> bool:
-        """As ``Manifest.is_dropped``."""
-        return self.state is not None and self.state.is_dropped
+        """As ``Manifest.is_dropped``, but a stream whose first run has committed nothing yet has a page."""
+        state = self.state
+        return state is not None and state.is_dropped and bool(state.runs or state.retired)
 
 
 @dataclass(frozen=True, slots=True)

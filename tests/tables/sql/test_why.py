@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from singerlake.arrow.schema.columns import Array, Boolean, Date, Decimal, Doubl
 from singerlake.errors import SettingError, UnknownNameError
 from singerlake.lake import Lake
 from singerlake.tables.declaration.model import Keep, TableDeclaration
+from singerlake.tables.why import origins
 from singerlake.tables.why.statement import Origin, UnknownOriginError, origin_of
 from tests.lakes import build_stream
 from tests.tables.sql.test_origins import HOSTILE, A, Given, Row, made, publish
@@ -126,6 +127,16 @@ def test_rows_that_only_a_part_tells_apart_are_not_guessed_at() -> None:
     assert "3 rows may have made it, and which one depends on n + 0 AS m, WHERE k LIKE 'x%'" in str(found.trouble)
 
 
+@pytest.fixture
+def shallow() -> Iterator[None]:
+    """Python's own limit, which other tests may have raised."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize("count", [500, 5000])
 def test_long_conditions_are_known_or_refused(lake: Lake, count: int) -> None:
     condition = " OR ".join(f"(n = {n} AND id = 1)" for n in range(count))
@@ -135,6 +146,18 @@ def test_long_conditions_are_known_or_refused(lake: Lake, count: int) -> None:
         assert [each.rows for each in found.made_of] == [({"id": 1, "_singerlake_offset": 1},)]
     else:
         assert "syntax that is nested too deeply" in str(found.trouble)
+
+
+def test_what_duckdb_refuses_is_said(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise SettingError("DuckDB refuses the statement: it is too deep", hint="correct it")
+
+    monkeypatch.setattr(origins, "_check", refuse)
+    found = lake.table("by_k").why({"k": "x"})
+    assert found.made_of == ()
+    assert "the rows behind this row of by_k cannot be named: DuckDB refuses the statement: it is too deep" in str(
+        found.trouble
+    )
 
 
 def test_a_stream_that_was_dropped_is_said(lake: Lake) -> None:
@@ -232,6 +255,7 @@ def read(sql: str, columns: int = 1) -> Origin:
         ("SELECT DISTINCT count(*) FROM b", "DISTINCT"),
     ],
 )
+@pytest.mark.usefixtures("shallow")
 def test_the_part_that_prevents_an_answer_is_named(sql: str, part: str) -> None:
     with pytest.raises(UnknownOriginError) as raised:
         read(sql)

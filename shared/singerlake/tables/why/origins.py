@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from singerlake.arrow.schema.columns import arrow_schema
 from singerlake.arrow.schema.own import OFFSET
+from singerlake.errors import SettingError
 from singerlake.storage.port import Storage
 from singerlake.tables.query import connected, quoted, refusals, show_table
 from singerlake.tables.rows.columns import free_name
@@ -68,8 +69,9 @@ def origins(lake: LakeContext, state: TableState, row: pa.Table, sample: int) ->
                 found.append(SourceRows(table.table, now.table, count, tuple(each.to_pylist())))
                 if table.is_of_statement and each.num_rows:
                     waiting.append((table, each))
-        except UnknownOriginError as error:
-            troubles.append(f"the rows behind this row of {now.table} cannot be named: {error}")
+        except (UnknownOriginError, SettingError) as error:
+            why = error.message if isinstance(error, SettingError) else error
+            troubles.append(f"the rows behind this row of {now.table} cannot be named: {why}")
     return Origins(tuple(found), made, "; ".join(troubles) or None)
 
 
