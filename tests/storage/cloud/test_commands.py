@@ -72,7 +72,7 @@ def test_every_command_works(cloud: Cloud, tmp_path: Path) -> None:
     lake = Lake.open(commands.root, cloud.settings)
     rows = lake.stream("t", STREAM).to_arrow(metadata=True).read_all()
     assert rows.select(["id", "_singerlake_offset"]).to_pylist() == [{"id": 8, "_singerlake_offset": 8}]
-    says("dropped: 2 files", "drop", "--tap", "t", "--delete", "--now")
+    says("dropped: 1 stream, 2 files", "drop", "--tap", "t", "--delete", "--now")
     assert commands.replayed() == []
 
 
